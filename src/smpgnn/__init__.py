@@ -1,0 +1,1 @@
+"""smpgnn: structural message-passing on PyTorch and PyTorch Geometric."""

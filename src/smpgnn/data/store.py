@@ -1,0 +1,216 @@
+"""GraphStore: many graphs in a few tensors, from which a batch is cut without a loop over graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from smpgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """Some graphs side by side, in the fields a network of PyTorch Geometric takes.
+
+    Shapes: x [N, F] float, edge_index [2, E], edge_attr [E, D] float, batch [N];
+    y [B, T] targets of the graphs, y_node [N, T'] targets of the nodes (NaN: not known).
+    """
+
+    x: Tensor | None
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    batch: Tensor
+    num_graphs: int
+    y: Tensor | None = None
+    y_node: Tensor | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        return self.batch.numel()
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
+        return replace(self, **_moved(self, device, non_blocking))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphStore:
+    """A data set as flat tensors; graph g owns nodes node_ptr[g]:node_ptr[g+1], likewise edges.
+
+    Node numbers in `edge_index` are local to each graph. Features may be kept small (bool, uint8);
+    a batch casts them to float32. The whole store moves to a GPU with `to`.
+
+    Shapes: node_ptr, edge_ptr [G + 1]; x [N, F]; edge_index [2, E]; edge_attr [E, D];
+    y [G, T]; y_node [N, T'].
+    """
+
+    node_ptr: Tensor
+    edge_ptr: Tensor
+    edge_index: Tensor
+    x: Tensor | None = None
+    edge_attr: Tensor | None = None
+    y: Tensor | None = None
+    y_node: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        nodes, edges, graphs = int(self.node_ptr[-1]), int(self.edge_ptr[-1]), len(self)
+        expected = {
+            "edge_ptr": (self.edge_ptr, 0, graphs + 1),
+            "edge_index": (self.edge_index, 1, edges),
+            "x": (self.x, 0, nodes),
+            "edge_attr": (self.edge_attr, 0, edges),
+            "y": (self.y, 0, graphs),
+            "y_node": (self.y_node, 0, nodes),
+        }
+        for name, (value, dim, size) in expected.items():
+            if value is not None and value.size(dim) != size:
+                raise InputError(
+                    f"GraphStore: {name} has {value.size(dim)} entries, but {size} are needed."
+                )
+            if name in ("x", "edge_attr", "y", "y_node") and value is not None and value.dim() != 2:
+                raise InputError(f"GraphStore: {name} must have two dimensions, not {value.dim()}.")
+
+    def __len__(self) -> int:
+        return self.node_ptr.numel() - 1
+
+    @property
+    def num_nodes(self) -> Tensor:
+        """Nodes of every graph, [G]."""
+        return self.node_ptr[1:] - self.node_ptr[:-1]
+
+    @property
+    def num_edges(self) -> Tensor:
+        """Directed edges of every graph, [G]."""
+        return self.edge_ptr[1:] - self.edge_ptr[:-1]
+
+    @property
+    def device(self) -> torch.device:
+        return self.node_ptr.device
+
+    def to(self, device: torch.device | str) -> GraphStore:
+        return replace(self, **_moved(self, device, False))
+
+    def select(self, graphs: Tensor | Sequence[int]) -> GraphStore:
+        """The store of these graphs, in this order."""
+        index = torch.as_tensor(graphs, dtype=torch.long, device=self.device)
+        node_ptr, nodes = _expand(self.node_ptr, index)
+        edge_ptr, edges = _expand(self.edge_ptr, index)
+        return GraphStore(
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
+            edge_index=self.edge_index[:, edges],
+            x=_take(self.x, nodes),
+            edge_attr=_take(self.edge_attr, edges),
+            y=_take(self.y, index),
+            y_node=_take(self.y_node, nodes),
+        )
+
+    def batch(self, graphs: Tensor | Sequence[int] | None = None) -> GraphBatch:
+        """These graphs (all without an argument) side by side, ready for a network."""
+        part = self if graphs is None else self.select(graphs)
+        graph = torch.arange(len(part), device=part.device)
+        batch = graph.repeat_interleave(part.num_nodes, output_size=int(part.node_ptr[-1]))
+        shift = part.node_ptr[:-1].repeat_interleave(
+            part.num_edges, output_size=part.edge_index.size(1)
+        )
+        return GraphBatch(
+            x=None if part.x is None else part.x.to(torch.float32),
+            edge_index=part.edge_index.to(torch.long) + shift,
+            edge_attr=None if part.edge_attr is None else part.edge_attr.to(torch.float32),
+            batch=batch,
+            num_graphs=len(part),
+            y=part.y,
+            y_node=part.y_node,
+        )
+
+    def graph(self, g: int) -> Data:
+        """Graph number g as a PyG `Data`."""
+        from torch_geometric.data import Data
+
+        one = self.batch([g])
+        return Data(
+            x=one.x,
+            edge_index=one.edge_index,
+            edge_attr=one.edge_attr,
+            y=one.y,
+            y_node=one.y_node,
+            num_nodes=one.num_nodes,
+        )
+
+    @classmethod
+    def from_data_list(cls, graphs: Sequence[Data]) -> GraphStore:
+        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph) and `y_node` where all of them have it."""
+        if len(graphs) == 0:
+            raise InputError("There is no graph in the list: give at least one.")
+        sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])
+        edges = torch.tensor([int(g.edge_index.size(1)) for g in graphs])
+        for number, graph in enumerate(graphs):
+            top = int(graph.edge_index.max()) if graph.edge_index.numel() else -1
+            if top >= int(sizes[number]):
+                raise InputError(
+                    f"Graph {number}: edge_index names node {top}, "
+                    f"but the graph has {int(sizes[number])} nodes."
+                )
+        return cls(
+            node_ptr=_pointer(sizes),
+            edge_ptr=_pointer(edges),
+            edge_index=torch.cat([g.edge_index for g in graphs], dim=1),
+            x=_gather(graphs, "x"),
+            edge_attr=_gather(graphs, "edge_attr"),
+            y=_gather(graphs, "y", row_of_graph=True),
+            y_node=_gather(graphs, "y_node"),
+        )
+
+
+def _pointer(sizes: Tensor) -> Tensor:
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def _expand(ptr: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """The pointer of the chosen segments and the positions of all their entries."""
+    start, size = ptr[index], ptr[index + 1] - ptr[index]
+    new_ptr = _pointer(size)
+    total = int(new_ptr[-1])
+    shift = (start - new_ptr[:-1]).repeat_interleave(size, output_size=total)
+    return new_ptr, torch.arange(total, device=ptr.device) + shift
+
+
+def _take(value: Tensor | None, index: Tensor) -> Tensor | None:
+    return None if value is None else value.index_select(0, index)
+
+
+def _moved(
+    item: GraphStore | GraphBatch, device: torch.device | str, non_blocking: bool
+) -> dict[str, Tensor]:
+    return {
+        f.name: value.to(device, non_blocking=non_blocking)
+        for f in fields(item)
+        if isinstance(value := getattr(item, f.name), Tensor)
+    }
+
+
+def _gather(graphs: Sequence[Data], name: str, row_of_graph: bool = False) -> Tensor | None:
+    values = [getattr(graph, name, None) for graph in graphs]
+    present = [value is not None for value in values]
+    if not any(present):
+        return None
+    if not all(present):
+        raise InputError(
+            f"Graph {present.index(False)} has no '{name}' while others have: give it to all or to none."
+        )
+    rows = []
+    for number, value in enumerate(values):
+        tensor = torch.as_tensor(value)
+        tensor = tensor.reshape(1, -1) if row_of_graph else tensor.reshape(tensor.size(0), -1)
+        if rows and tensor.size(1) != rows[0].size(1):
+            raise InputError(
+                f"Graph {number}: '{name}' has {tensor.size(1)} columns, the first graph {rows[0].size(1)}."
+            )
+        rows.append(tensor)
+    return torch.cat(rows)
