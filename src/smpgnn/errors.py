@@ -1,4 +1,4 @@
-"""The one exception for input that cannot be used: one sentence that names the culprit and the remedy."""
+"""The one exception for input that cannot be used."""
 
 
 class InputError(ValueError):

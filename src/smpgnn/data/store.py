@@ -1,10 +1,10 @@
-"""GraphStore: many graphs in a few tensors, from which a batch is cut without a loop over graphs."""
+"""GraphStore: many graphs in a few tensors; batches are cut from it without a loop over graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -145,7 +145,7 @@ class GraphStore:
 
     @classmethod
     def from_data_list(cls, graphs: Sequence[Data]) -> GraphStore:
-        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph) and `y_node` where all of them have it."""
+        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph), `y_node`, where all of them have it."""
         if len(graphs) == 0:
             raise InputError("There is no graph in the list: give at least one.")
         sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])
@@ -187,7 +187,7 @@ def _take(value: Tensor | None, index: Tensor) -> Tensor | None:
 
 def _moved(
     item: GraphStore | GraphBatch, device: torch.device | str, non_blocking: bool
-) -> dict[str, Tensor]:
+) -> dict[str, Any]:
     return {
         f.name: value.to(device, non_blocking=non_blocking)
         for f in fields(item)
@@ -202,15 +202,17 @@ def _gather(graphs: Sequence[Data], name: str, row_of_graph: bool = False) -> Te
         return None
     if not all(present):
         raise InputError(
-            f"Graph {present.index(False)} has no '{name}' while others have: give it to all or to none."
+            f"Graph {present.index(False)} has no '{name}' while others have: "
+            "give it to all or to none."
         )
-    rows = []
+    rows: list[Tensor] = []
     for number, value in enumerate(values):
         tensor = torch.as_tensor(value)
         tensor = tensor.reshape(1, -1) if row_of_graph else tensor.reshape(tensor.size(0), -1)
         if rows and tensor.size(1) != rows[0].size(1):
             raise InputError(
-                f"Graph {number}: '{name}' has {tensor.size(1)} columns, the first graph {rows[0].size(1)}."
+                f"Graph {number}: '{name}' has {tensor.size(1)} columns, "
+                f"the first graph {rows[0].size(1)}."
             )
         rows.append(tensor)
     return torch.cat(rows)
