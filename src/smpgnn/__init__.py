@@ -1,1 +1,62 @@
 """smpgnn: structural message-passing on PyTorch and PyTorch Geometric."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smpgnn.context import ContextIndex, LocalContext
+    from smpgnn.errors import InputError
+    from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
+    from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
+    from smpgnn.pooling import GraphExtractor, NodeExtractor
+    from smpgnn.topology import Topology
+    from smpgnn.transforms import AddIdentifiers, context_index
+
+__version__ = "0.1.0"
+
+# Names are loaded when first used: `import smpgnn` itself stays quick, and so does `smpgnn --help`.
+_HOME = {
+    "AddIdentifiers": "transforms",
+    "ContextIndex": "context",
+    "DefaultSMPLayer": "layers",
+    "FastSMPLayer": "layers",
+    "GraphExtractor": "pooling",
+    "InputError": "errors",
+    "LocalContext": "context",
+    "MPNN": "models",
+    "MultiTaskMPNN": "models",
+    "MultiTaskSMP": "models",
+    "NodeExtractor": "pooling",
+    "SMP": "models",
+    "SMPLayer": "layers",
+    "SetLinear": "layers",
+    "Topology": "topology",
+    "context_index": "transforms",
+}
+
+__all__ = [
+    "MPNN",
+    "SMP",
+    "AddIdentifiers",
+    "ContextIndex",
+    "DefaultSMPLayer",
+    "FastSMPLayer",
+    "GraphExtractor",
+    "InputError",
+    "LocalContext",
+    "MultiTaskMPNN",
+    "MultiTaskSMP",
+    "NodeExtractor",
+    "SMPLayer",
+    "SetLinear",
+    "Topology",
+    "context_index",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'smpgnn' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"smpgnn.{_HOME[name]}"), name)

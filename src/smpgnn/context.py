@@ -1,0 +1,194 @@
+"""Local contexts: what every node knows of every other node, and how rows reach the neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from smpgnn.errors import InputError
+from smpgnn.identifiers import identifier_scheme
+from smpgnn.ops import Lift, SparseSum, expand_rows, segment_max, segment_sum
+from smpgnn.ops.sparse import segment_matrices
+from smpgnn.rows import NodeRows, RowTable
+from smpgnn.topology import Topology, pointer, segments
+
+
+@dataclass(frozen=True, eq=False)
+class RowLayout:
+    """How a set of K contexts lies in one tensor of P rows.
+
+    Context k has the rows ptr[k]:ptr[k+1]; own[k] is the row in which its node describes itself;
+    a row counts multiplicity times in sums, means and statistics.
+
+    Shapes: ptr [K + 1], owner [P], own [K], multiplicity [P] or None (all ones).
+    """
+
+    ptr: Tensor
+    owner: Tensor
+    own: Tensor
+    multiplicity: Tensor | None
+
+    @cached_property
+    def count(self) -> Tensor:
+        """The number of rows of each context, multiplicities counted, [K]: the paper's n."""
+        if self.multiplicity is None:
+            return self.ptr.diff()
+        total = torch.zeros_like(self.own)
+        return total.index_add_(0, self.owner, self.multiplicity)
+
+    @cached_property
+    def weighted(self) -> tuple[SparseSum, SparseSum]:
+        return segment_matrices(self.ptr, self.owner, self.multiplicity)
+
+    @cached_property
+    def plain(self) -> tuple[SparseSum, SparseSum]:
+        return segment_matrices(self.ptr, self.owner)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalContext:
+    """K local contexts: U_i[j, :] are the `rows` of context i, in the order of its identifiers.
+
+    Shape: rows [P, C].
+    """
+
+    rows: Tensor
+    layout: RowLayout
+
+    def __post_init__(self) -> None:
+        if self.rows.dim() != 2 or self.rows.size(0) != self.layout.owner.numel():
+            raise InputError(
+                f"rows must have shape [{self.layout.owner.numel()}, channels], "
+                f"not {list(self.rows.shape)}."
+            )
+
+    @property
+    def num_channels(self) -> int:
+        return self.rows.size(1)
+
+    def with_rows(self, rows: Tensor) -> LocalContext:
+        """The same contexts with other content."""
+        return LocalContext(rows, self.layout)
+
+    def own(self) -> Tensor:
+        """U_i[i, :], what each node knows of itself, [K, C]."""
+        return self.rows.index_select(0, self.layout.own)
+
+    def sum(self) -> Tensor:
+        """1ᵀ U_i, [K, C]."""
+        return segment_sum(self.rows, *self.layout.weighted)
+
+    def mean(self) -> Tensor:
+        """1ᵀ U_i / n, [K, C]."""
+        return self.sum() / self.layout.count.to(self.rows.dtype).unsqueeze(1)
+
+    def max(self) -> Tensor:
+        """The largest entry of each channel of U_i, [K, C]."""
+        layout = self.layout
+        return segment_max(self.rows, layout.ptr, layout.owner, layout.multiplicity)
+
+    def expand(self, values: Tensor) -> Tensor:
+        """Give each row the value of its context: [K, C] to [P, C] (1 ⊗ value)."""
+        return expand_rows(values, *self.layout.plain)
+
+    def add_own(self, values: Tensor) -> LocalContext:
+        """Add to the row in which each node describes itself: U_i + 𝟙_i ⊗ values_i."""
+        return self.with_rows(self.rows.index_add(0, self.layout.own, values))
+
+
+@dataclass(frozen=True, eq=False)
+class ContextIndex:
+    """Graphs and the rows of their contexts: all that layers need besides the rows themselves.
+
+    Computed once for a batch and shared by all layers.
+    """
+
+    topology: Topology
+    table: RowTable
+
+    @classmethod
+    def build(cls, topology: Topology, identifiers: str, num_layers: int) -> ContextIndex:
+        """The rows of the scheme 'onehot', 'coloring' or 'neighborhood' for this many layers."""
+        return cls(topology, identifier_scheme(identifiers)(topology, num_layers))
+
+    @classmethod
+    def of_nodes(cls, topology: Topology) -> ContextIndex:
+        """One row a node instead of a context: ordinary message passing."""
+        return cls(topology, NodeRows.build(topology))
+
+    @property
+    def num_rows(self) -> int:
+        return self.table.num_rows
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        table = self.table
+        return RowLayout(table.ptr, table.owner, table.own, table.multiplicity)
+
+    @cached_property
+    def row_graph(self) -> Tensor:
+        """The graph each row belongs to, [P]."""
+        return self.topology.batch[self.table.owner]
+
+    @cached_property
+    def lift(self) -> Lift:
+        table, topology = self.table, self.topology
+        edge_ptr, edge_order = topology.edges_by_receiver
+        arriving = topology.degree[table.owner]
+        ptr = pointer(arriving)
+        target, rank = segments(arriving, int(ptr[-1]))
+        edge = edge_order[edge_ptr[table.owner[target]] + rank]
+        return Lift(
+            ptr=ptr,
+            source=table.counterpart(topology.sender[edge], target),
+            target=target,
+            edge=edge,
+            scale=topology.inverse_average_degree[self.row_graph],
+        )
+
+    @cached_property
+    def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:
+        """The layout of one context an edge, with the receiver's rows, and where its rows are.
+
+        Returns the layout and, for each of its rows, the receiver's and the sender's row, [M].
+        """
+        table, topology = self.table, self.topology
+        sizes = table.ptr.diff()[topology.receiver]
+        ptr = pointer(sizes)
+        edge, rank = segments(sizes, int(ptr[-1]))
+        receiver = table.ptr[topology.receiver[edge]] + rank
+        sender = table.counterpart(topology.sender[edge], receiver)
+        shift = ptr[:-1] - table.ptr[topology.receiver]
+        multiplicity = None if table.multiplicity is None else table.multiplicity[receiver]
+        layout = RowLayout(ptr, edge, table.own[topology.receiver] + shift, multiplicity)
+        return layout, receiver, sender
+
+    @cached_property
+    def graph_nodes(self) -> tuple[SparseSum, SparseSum]:
+        """Matrices that sum the nodes of each graph and spread graph values to nodes."""
+        return segment_matrices(self.topology.graph_ptr, self.topology.batch)
+
+    def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
+        """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]. Shape: x [N, F]; rows [P, 1 + F]."""
+        ones = torch.ones(self.topology.num_nodes, 1, dtype=dtype, device=self.topology.device)
+        own = ones if x is None else torch.cat([ones, x], dim=1)
+        zeros = own.new_zeros(self.num_rows, own.size(1))
+        return LocalContext(zeros.index_copy(0, self.table.own, own), self.layout)
+
+    def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
+        """Rename node i permutation[i]: the new index, and where each row lies in it, [P]."""
+        topology = self.topology.permute(permutation)
+        table, place = self.table.permute(permutation, topology)
+        return ContextIndex(topology, table), place
+
+    def graph_sum(self, values: Tensor) -> Tensor:
+        """The sum of node values over each graph, [N, C] to [B, C]."""
+        return segment_sum(values, *self.graph_nodes)
+
+    def graph_mean(self, values: Tensor) -> Tensor:
+        """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
+        size = self.topology.graph_size.clamp(min=1).to(values.dtype).unsqueeze(1)
+        return self.graph_sum(values) / size

@@ -1,0 +1,55 @@
+"""Identifiers: which rows the local context of a node has, and what each row stands for.
+
+Three schemes. *One-hot*: node i has a row for every node of its graph. *Coloring* (Algorithm 1):
+nodes that no context can confuse share a colour, and a context has a row for every colour.
+*Neighborhood*: a context has a row for every node within L hops and one row for all the others,
+which are equal as long as at most L layers have passed; exact, in memory that grows with n only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from smpgnn.coloring import coloring
+from smpgnn.errors import InputError
+from smpgnn.neighborhood import neighborhoods
+from smpgnn.rows import IdentifierRows, NeighborhoodRows, RowTable
+from smpgnn.topology import Topology
+
+
+def onehot_identifiers(topology: Topology) -> Tensor:
+    """The place of each node in its graph, [N]: the one-hot encoding of the paper."""
+    nodes = torch.arange(topology.num_nodes, device=topology.device)
+    return nodes - topology.graph_ptr[topology.batch]
+
+
+def onehot_rows(topology: Topology, num_layers: int) -> IdentifierRows:
+    """A row for every node of the graph: n rows a context, for any number of layers."""
+    return IdentifierRows.build(topology, onehot_identifiers(topology), None)
+
+
+def coloring_rows(topology: Topology, num_layers: int) -> IdentifierRows:
+    """A row for every colour of Algorithm 1 for this many layers."""
+    return IdentifierRows.build(topology, coloring(topology, num_layers), num_layers)
+
+
+def neighborhood_rows(topology: Topology, num_layers: int) -> NeighborhoodRows:
+    """A row for every node within this many hops and one for all the others."""
+    return NeighborhoodRows.build(topology, neighborhoods(topology, num_layers), num_layers)
+
+
+SCHEMES: dict[str, Callable[[Topology, int], RowTable]] = {
+    "onehot": onehot_rows,
+    "coloring": coloring_rows,
+    "neighborhood": neighborhood_rows,
+}
+
+
+def identifier_scheme(name: str) -> Callable[[Topology, int], RowTable]:
+    """The scheme of this name: a function of the graphs and the number of layers."""
+    if name not in SCHEMES:
+        raise InputError(f"identifiers must be one of {', '.join(SCHEMES)}, not {name!r}.")
+    return SCHEMES[name]

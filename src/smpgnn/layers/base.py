@@ -1,0 +1,123 @@
+"""The general layer of section 3.1: any equivariant message, aggregation and update."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.errors import InputError
+
+AGGREGATIONS = ("sum", "mean", "max", "absmax")
+
+
+class SMPLayer(nn.Module):
+    r"""Structural message-passing with functions of your own.
+
+    .. math::
+        U_i' = u\bigl(\hat U_i, \phi(\{m(\hat U_i, \hat U_j, y_{ij})\}_{j \in N_i})\bigr),
+        \quad \hat U = \text{prepare}(U)
+
+    Override `message` and `update`, and where you need it `prepare` and `aggregate`. The layer is
+    equivariant (Theorem 1) if each of them treats the rows of a context alike, as the methods of
+    `LocalContext` do: `smpgnn.testing.assert_equivariant` checks it. In `message` both contexts are
+    laid out for the receiver, one context an edge, so `u_j.rows - u_i.rows` compares what two
+    neighbours know of the same node, and `u_j.mean()` is the mean of a whole message.
+
+    Args:
+        aggregation: 'sum', 'mean', 'max', or 'absmax': in every entry the value that is largest
+            without regard to sign (the argmax rule of Appendix B.3; +v wins over −v). A node
+            without neighbours receives zero.
+    """
+
+    #: Channels of edge features that the layer takes; 0: none.
+    edge_channels: int = 0
+
+    def __init__(self, aggregation: str = "sum") -> None:
+        super().__init__()
+        if aggregation not in AGGREGATIONS:
+            raise InputError(
+                f"aggregation must be one of {', '.join(AGGREGATIONS)}, not {aggregation!r}."
+            )
+        self.aggregation = aggregation
+
+    def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
+        """Û_i from U_i; the contexts as they are unless overridden."""
+        return context
+
+    def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
+        """m(U_i, U_j, y_ij) for all edges at once; y_ij [E, D]. The neighbour's context here."""
+        return u_j
+
+    def aggregate(self, messages: LocalContext, index: ContextIndex) -> LocalContext:
+        """φ of the messages that arrive at each node."""
+        _, target, _ = index.by_edge
+        rows = reduce_rows(messages.rows, target, index.num_rows, self.aggregation)
+        return LocalContext(rows, index.layout)
+
+    def update(
+        self, context: LocalContext, messages: LocalContext, index: ContextIndex
+    ) -> LocalContext:
+        """u(U_i, Ũ_i); the aggregated messages themselves unless overridden."""
+        return messages
+
+    def forward(
+        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+    ) -> LocalContext:
+        return self.general_forward(context, index, edge_attr)
+
+    def general_forward(
+        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+    ) -> LocalContext:
+        """The layer edge by edge, as the equation stands; layers may have a shorter way."""
+        self.check(context, index, edge_attr)
+        context = self.prepare(context, index)
+        layout, receiver, sender = index.by_edge
+        u_i = LocalContext(context.rows.index_select(0, receiver), layout)
+        u_j = LocalContext(context.rows.index_select(0, sender), layout)
+        messages = self.message(u_i, u_j, edge_attr)
+        return self.update(context, self.aggregate(messages, index), index)
+
+    def check(self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None) -> None:
+        """Refuse contexts of other graphs and edge features that do not fit."""
+        if context.layout is not index.layout:
+            raise InputError("context does not belong to index: build both from the same graphs.")
+        check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
+
+
+def check_edge_attr(edge_attr: Tensor | None, channels: int, num_edges: int) -> None:
+    """Refuse missing, unexpected or misshapen edge features."""
+    if edge_attr is None:
+        if channels:
+            raise InputError(f"edge_attr is missing: edge_channels is {channels}.")
+        return
+    if channels == 0:
+        raise InputError(
+            "edge_attr was given, but edge_channels is 0: leave it out, or use the default layer "
+            "with edge_channels set (Fast SMP takes no edge features)."
+        )
+    if list(edge_attr.shape) != [num_edges, channels]:
+        raise InputError(
+            f"edge_attr must have shape [{num_edges}, {channels}], not {list(edge_attr.shape)}."
+        )
+    if not edge_attr.is_floating_point():
+        raise InputError(
+            f"edge_attr must be floating point, not {edge_attr.dtype}: call edge_attr.float()."
+        )
+
+
+def reduce_rows(rows: Tensor, target: Tensor, size: int, reduction: str) -> Tensor:
+    """Reduce rows that share a target: [M, C] to [size, C]; zero where none arrives."""
+    if reduction == "absmax":
+        high = reduce_rows(rows, target, size, "max")
+        low = -reduce_rows(-rows, target, size, "max")
+        return torch.where(high.abs() >= low.abs(), high, low)
+    out = rows.new_zeros(size, rows.size(1))
+    if reduction == "max":
+        where = target.unsqueeze(1).expand_as(rows)
+        return out.scatter_reduce(0, where, rows, "amax", include_self=False)
+    out = out.index_add(0, target, rows)
+    if reduction == "mean":
+        arrived = torch.bincount(target, minlength=size).clamp(min=1)
+        out = out / arrived.to(out.dtype).unsqueeze(1)
+    return out

@@ -1,0 +1,115 @@
+"""Default SMP: two-layer perceptrons in message and update, with edge features (section 4)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.layers.base import SMPLayer
+from smpgnn.layers.linear import TowerLinear
+from smpgnn.layers.set_linear import RowLinear, SetLinear
+from smpgnn.ops import neighbor_sum, relu_neighbor_sum
+
+
+class DefaultSMPLayer(SMPLayer):
+    r"""Default SMP layer.
+
+    .. math::
+        m_{ij} &= W_o\, \text{relu}(W_a \hat U_i + W_b \hat U_j + W_e y_{ij} + b_a) + b_o \\
+        U_i' &= W_v\, \text{relu}\Bigl(W_u \hat U_i
+                + W_m \sum_{j \in N_i} m_{ij} / d_\text{avg} + b_u\Bigr) + b_v
+
+    The second map of the message commutes with the sum, so it is applied once a row and not once
+    an edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
+
+    Args:
+        in_channels: width of the contexts.
+        out_channels: width of the new contexts.
+        edge_channels: number of edge features :math:`y_{ij}`; 0: none.
+        towers: number of groups of channels that do not mix in the set map and the message (not in
+            the paper). The set map stays whole where `towers` does not divide `in_channels`.
+        set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
+        message_residual: add :math:`\hat U_j` to the message (not in the paper).
+        update_residual: add :math:`\hat U_i` to the new context (not in the paper).
+
+    Shapes: rows [P, in_channels] to [P, out_channels]; edge_attr [E, edge_channels].
+    """
+
+    first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        edge_channels: int = 0,
+        *,
+        towers: int = 1,
+        set_scale: float = 1.0,
+        message_residual: bool = False,
+        update_residual: bool = False,
+    ) -> None:
+        super().__init__("sum")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.edge_channels = edge_channels
+        self.message_residual, self.update_residual = message_residual, update_residual
+        first_towers = towers if in_channels % towers == 0 else 1
+        self.set_map: nn.Module = self.first_map(in_channels, out_channels, first_towers, set_scale)
+        width = out_channels
+        self.message_receiver = TowerLinear(width, width, towers)
+        self.message_sender = TowerLinear(width, width, towers, bias=False)
+        self.message_edge = TowerLinear(edge_channels, width, bias=False) if edge_channels else None
+        self.message_out = TowerLinear(width, width, towers)
+        self.update_own = TowerLinear(width, width)
+        self.update_messages = TowerLinear(width, width, bias=False)
+        self.update_out = TowerLinear(width, width)
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            module.reset_parameters()  # type: ignore[operator]
+
+    def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
+        prepared: LocalContext = self.set_map(context)
+        return prepared
+
+    def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
+        hidden = self.message_receiver(u_i.rows) + self.message_sender(u_j.rows)
+        if self.message_edge is not None:
+            hidden = hidden + u_j.expand(self.message_edge(y_ij))
+        rows = self.message_out(F.relu(hidden))
+        return u_j.with_rows(rows + u_j.rows if self.message_residual else rows)
+
+    def update(
+        self, context: LocalContext, messages: LocalContext, index: ContextIndex
+    ) -> LocalContext:
+        scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
+        return self._update(context, messages.rows * scale)
+
+    def forward(
+        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+    ) -> LocalContext:
+        self.check(context, index, edge_attr)
+        context = self.prepare(context, index)
+        u = context.rows
+        edge = None if self.message_edge is None else self.message_edge(edge_attr)  # [E, C]
+        hidden = relu_neighbor_sum(
+            self.message_receiver(u), self.message_sender(u), edge, index.lift
+        )
+        # Each of the deg_i messages of a node brings the bias b_o once, [N, C].
+        arrived = (
+            index.topology.degree * index.topology.inverse_average_degree[index.topology.batch]
+        )
+        assert self.message_out.bias is not None
+        bias = torch.outer(arrived.to(hidden.dtype), self.message_out.bias.to(hidden.dtype))
+        messages = torch.addmm(context.expand(bias), hidden, self.message_out.matrix())
+        if self.message_residual:
+            messages = messages + neighbor_sum(u, index.lift)
+        return self._update(context, messages)
+
+    def _update(self, context: LocalContext, messages: Tensor) -> LocalContext:
+        hidden = F.relu(self.update_own(context.rows) + self.update_messages(messages))
+        rows: Tensor = self.update_out(hidden)
+        return context.with_rows(rows + context.rows if self.update_residual else rows)

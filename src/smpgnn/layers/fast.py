@@ -1,0 +1,82 @@
+"""Fast SMP: one message a node, and a product in place of the perceptrons (section 4)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.errors import InputError
+from smpgnn.layers.base import SMPLayer
+from smpgnn.layers.linear import TowerLinear
+from smpgnn.layers.set_linear import RowLinear, SetLinear
+from smpgnn.ops import neighbor_sum
+
+
+class FastSMPLayer(SMPLayer):
+    r"""Fast SMP layer, for graphs without edge features.
+
+    .. math::
+        U_i' = \hat U_i + \frac1{d_\text{avg}} \Bigl(\sum_{j \in N_i} \hat U_j
+               + \hat U_i W_4 \odot \sum_{j \in N_i} \hat U_j W_5\Bigr)
+
+    Args:
+        in_channels: width of the contexts.
+        out_channels: width of the new contexts.
+        towers: number of groups of channels that do not mix (not in the paper). The set map stays
+            whole where `towers` does not divide `in_channels`.
+        set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
+
+    Shapes: rows [P, in_channels] to [P, out_channels].
+    """
+
+    first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        edge_channels: int = 0,
+        *,
+        towers: int = 1,
+        set_scale: float = 1.0,
+    ) -> None:
+        super().__init__("sum")
+        if edge_channels:
+            raise InputError(
+                f"edge_channels={edge_channels}: Fast SMP takes no edge features; "
+                "use the default layer."
+            )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        first_towers = towers if in_channels % towers == 0 else 1
+        self.set_map: nn.Module = self.first_map(in_channels, out_channels, first_towers, set_scale)
+        self.w4 = TowerLinear(out_channels, out_channels, towers, bias=False)
+        self.w5 = TowerLinear(out_channels, out_channels, towers, bias=False)
+
+    def reset_parameters(self) -> None:
+        for module in (self.set_map, self.w4, self.w5):
+            module.reset_parameters()  # type: ignore[operator]
+
+    def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
+        prepared: LocalContext = self.set_map(context)
+        return prepared
+
+    def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
+        return u_j.with_rows(u_j.rows + self.w4(u_i.rows) * self.w5(u_j.rows))
+
+    def update(
+        self, context: LocalContext, messages: LocalContext, index: ContextIndex
+    ) -> LocalContext:
+        scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
+        return context.with_rows(context.rows + messages.rows * scale)
+
+    def forward(
+        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+    ) -> LocalContext:
+        self.check(context, index, edge_attr)
+        u = self.prepare(context, index).rows
+        neighbors = neighbor_sum(u, index.lift)  # Σ_j Û_j / d_avg, [P, C]
+        rows = torch.addcmul(u + neighbors, self.w4(u), self.w5(neighbors))
+        return context.with_rows(rows)

@@ -1,0 +1,78 @@
+"""Norms of rows that count a row as often as it stands for a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.context import LocalContext
+from smpgnn.errors import InputError
+
+
+class RowBatchNorm(nn.BatchNorm1d):
+    """Batch norm over all rows of all contexts, each counted with its multiplicity.
+
+    In training the statistics are those that one-hot contexts of the same graphs would have. Where
+    there is one row only, its variance is 0 and the result is the bias, not an error.
+
+    Shapes: rows [P, C] to [P, C].
+    """
+
+    def forward(self, context: LocalContext) -> LocalContext:  # type: ignore[override]
+        return context.with_rows(self.normalize(context.rows, context.layout.multiplicity))
+
+    def normalize(self, rows: Tensor, multiplicity: Tensor | None = None) -> Tensor:
+        """Normalise rows [P, C], each of which counts `multiplicity` times."""
+        if rows.size(0) == 0:
+            return rows
+        if not self.training or (multiplicity is None and rows.size(0) > 1):
+            return super().forward(rows)
+        count, mean, variance = _weighted_moments(rows, multiplicity)
+        self._track(count, mean.detach(), variance.detach())
+        normal = (rows - mean) * torch.rsqrt(variance + self.eps)
+        return normal * self.weight + self.bias
+
+    def _track(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        with torch.no_grad():
+            unbiased = variance * count / (count - 1).clamp(min=1)
+            self.num_batches_tracked.add_(1)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+
+
+class RowLayerNorm(nn.LayerNorm):
+    """Layer norm of each row by itself. Shapes: rows [P, C] to [P, C]."""
+
+    def forward(self, context: LocalContext) -> LocalContext:  # type: ignore[override]
+        return context.with_rows(super().forward(context.rows))
+
+
+class NoNorm(nn.Identity):
+    """The contexts as they are."""
+
+
+def row_norm(name: str | None, channels: int) -> nn.Module:
+    """The norm called 'batch' or 'layer', or none."""
+    if name is None:
+        return NoNorm()
+    norms: dict[str, Callable[[int], nn.Module]] = {"batch": RowBatchNorm, "layer": RowLayerNorm}
+    if name not in norms:
+        raise InputError(f"norm must be None or one of {', '.join(norms)}, not {name!r}.")
+    return norms[name](channels)
+
+
+def _weighted_moments(rows: Tensor, multiplicity: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    if multiplicity is None:
+        multiplicity = torch.ones(rows.size(0), dtype=torch.long, device=rows.device)
+    wide = rows.float() if rows.dtype in (torch.bfloat16, torch.float16) else rows
+    weight = multiplicity.to(wide.dtype)
+    count = weight.sum()
+    mean = (weight / count) @ wide
+    variance = (weight / count) @ (wide - mean).square()
+    return count, mean, variance

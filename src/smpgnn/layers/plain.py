@@ -1,0 +1,21 @@
+"""The ablation of the paper: the same layers on node features instead of contexts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from smpgnn.layers.default import DefaultSMPLayer
+from smpgnn.layers.fast import FastSMPLayer
+from smpgnn.layers.set_linear import RowLinear, SetLinear
+
+
+class MPNNLayer(DefaultSMPLayer):
+    """The default layer with a linear map in place of the set map; use it on one row a node."""
+
+    first_map: ClassVar[type[SetLinear] | type[RowLinear]] = RowLinear
+
+
+class FastMPNNLayer(FastSMPLayer):
+    """The fast layer with a linear map in place of the set map; use it on one row a node."""
+
+    first_map: ClassVar[type[SetLinear] | type[RowLinear]] = RowLinear

@@ -1,0 +1,146 @@
+"""The part that all networks share: from a batch of graphs to the contexts after each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.errors import InputError
+from smpgnn.identifiers import identifier_scheme
+from smpgnn.layers.base import SMPLayer, check_edge_attr
+from smpgnn.layers.norm import row_norm
+from smpgnn.topology import Topology
+
+
+class Backbone(nn.Module):
+    """A stack of layers on contexts: U⁽⁰⁾, U⁽¹⁾, …, U⁽ᴸ⁾.
+
+    Args:
+        layer: makes a layer from its input and output width.
+        in_channels: node features, 0 if there are none.
+        hidden_channels: width of the contexts after the first layer.
+        num_layers: number L of layers.
+        edge_channels: edge features that the layers take.
+        identifiers: 'onehot', 'coloring', 'neighborhood', or 'nodes' (one row a node: no contexts).
+        norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
+        residual: add the input of a layer to its output wherever both are equally wide.
+    """
+
+    def __init__(
+        self,
+        layer: Callable[[int, int], SMPLayer],
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        edge_channels: int = 0,
+        identifiers: str = "onehot",
+        norm: str | None = None,
+        residual: bool = False,
+    ) -> None:
+        super().__init__()
+        check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
+        check_counts(hidden_channels=hidden_channels, num_layers=num_layers, at_least=1)
+        if identifiers != "nodes":
+            identifier_scheme(identifiers)
+        self.in_channels, self.hidden_channels = in_channels, hidden_channels
+        self.edge_channels, self.num_layers = edge_channels, num_layers
+        self.identifiers, self.residual = identifiers, residual
+        widths = [1 + in_channels] + [hidden_channels] * num_layers
+        self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(
+            row_norm(norm if number else None, width) for number, width in enumerate(widths[:-1])
+        )
+
+    def index(self, topology: Topology) -> ContextIndex:
+        """The rows of the contexts of these graphs under the scheme of the network."""
+        if self.identifiers == "nodes":
+            return ContextIndex.of_nodes(topology)
+        return ContextIndex.build(topology, self.identifiers, self.num_layers)
+
+    def checked_index(
+        self,
+        x: Tensor | None,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor | None,
+        num_nodes: int | None,
+        batch_size: int | None,
+        index: ContextIndex | None,
+    ) -> ContextIndex:
+        """Check the arguments of a call and build the index unless one is given."""
+        self._check_x(x)
+        if x is not None:
+            if num_nodes is not None and num_nodes != x.size(0):
+                raise InputError(f"num_nodes is {num_nodes}, but x has {x.size(0)} rows.")
+            num_nodes = x.size(0)
+        if index is None:
+            index = self.index(
+                Topology.checked(edge_index, batch, num_nodes=num_nodes, num_graphs=batch_size)
+            )
+        else:
+            self._check_index(index, num_nodes, edge_index)
+        check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
+        return index
+
+    def forward(
+        self, x: Tensor | None, edge_attr: Tensor | None, index: ContextIndex
+    ) -> Iterator[LocalContext]:
+        """U⁽⁰⁾ and the contexts after every layer, one after the other."""
+        context = index.initial(x, self._dtype)
+        yield context
+        for norm, layer in zip(self.norms, self.layers, strict=True):
+            new: LocalContext = layer(norm(context), index, edge_attr)
+            if self.residual and new.num_channels == context.num_channels:
+                new = new.with_rows(new.rows + context.rows)
+            context = new
+            yield context
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+    def _check_x(self, x: Tensor | None) -> None:
+        if x is None:
+            if self.in_channels:
+                raise InputError(f"x is missing: in_channels is {self.in_channels}.")
+            return
+        if x.dim() != 2 or x.size(1) != self.in_channels:
+            raise InputError(
+                f"x must have shape [number of nodes, {self.in_channels}], not {list(x.shape)}."
+            )
+        if x.dtype != self._dtype:
+            raise InputError(
+                f"x is {x.dtype} but the network {self._dtype}: convert one of them "
+                "(x.float(), model.double(), …)."
+            )
+
+    def _check_index(self, index: ContextIndex, num_nodes: int | None, edge_index: Tensor) -> None:
+        topology, radius = index.topology, index.table.radius
+        fits = topology.edge_index.shape == edge_index.shape and num_nodes in (
+            None,
+            topology.num_nodes,
+        )
+        if not fits:
+            raise InputError(
+                f"index is of {topology.num_nodes} nodes and {topology.num_edges} edges, "
+                "not of the graphs given: build it from the same batch."
+            )
+        if radius is not None and radius < self.num_layers:
+            raise InputError(
+                f"index holds identifiers for {radius} layers, but the network has "
+                f"{self.num_layers}: build it for as many layers."
+            )
+
+
+def check_counts(*, at_least: int, **counts: Any) -> None:
+    """Refuse numbers of channels or layers that are not whole or too small."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+            raise InputError(
+                f"{name} must be a whole number of at least {at_least}, not {value!r}."
+            )

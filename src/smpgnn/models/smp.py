@@ -1,0 +1,179 @@
+"""SMP: the network for one output a graph or a node (architecture figure, left)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from smpgnn.context import ContextIndex
+from smpgnn.errors import InputError
+from smpgnn.layers import DefaultSMPLayer, FastMPNNLayer, FastSMPLayer, MPNNLayer, SMPLayer
+from smpgnn.models.backbone import Backbone
+from smpgnn.pooling import (
+    GraphExtractor,
+    MeanExtractor,
+    NodeExtractor,
+    PooledNodeExtractor,
+    RowExtractor,
+)
+
+LEVELS = ("graph", "node")
+
+
+class SMP(nn.Module):
+    r"""A structural message-passing network, called like a network of PyTorch Geometric.
+
+    Features are extracted from the contexts before the first and after every layer,
+
+    .. math:: h = \text{Ext}_0(U^{(0)}) + \tfrac1L \sum_{l=1}^{L} \text{Ext}_l(U^{(l)}),
+
+    and pass a head: :math:`\text{Lin}(\text{dropout}(h + \text{relu}(\text{Lin}\, h)))`.
+
+    Args:
+        in_channels: node features; 0 for graphs without (then `x` is None).
+        out_channels: numbers to predict for each graph or node.
+        hidden_channels: width of the contexts.
+        num_layers: number of layers, and with it how many hops a node can see.
+        layer: 'default' (perceptrons, edge features) or 'fast' (no edge features).
+        identifiers: 'onehot' (n rows a context), 'coloring' (Algorithm 1) or 'neighborhood' (the
+            same results as 'onehot' with rows for the visible nodes only). No part of the weights:
+            a state dict loads under any scheme.
+        edge_channels: edge features; 0 for none.
+        level: 'graph' (result [B, out_channels]) or 'node' ([N, out_channels]).
+        dropout: share of the features dropped before the last map, in training.
+        extractor_channels: width of the features; four times `hidden_channels` where not given.
+        shared_extractor: one extractor for the contexts after all layers, to save weights.
+        pooling: for graphs: 'extractor' (trace and sum) or an aggregation of PyTorch Geometric
+            ('sum', 'mean', …) of node features.
+        norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
+        residual: add the input of a layer to its output.
+        layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
+    """
+
+    layer_types: ClassVar[dict[str, type[SMPLayer]]] = {
+        "default": DefaultSMPLayer,
+        "fast": FastSMPLayer,
+    }
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int,
+        num_layers: int,
+        layer: str = "default",
+        identifiers: str = "onehot",
+        edge_channels: int = 0,
+        level: str = "graph",
+        dropout: float = 0.0,
+        *,
+        extractor_channels: int | None = None,
+        shared_extractor: bool = False,
+        pooling: Any = "extractor",
+        norm: str | None = None,
+        residual: bool = False,
+        **layer_options: Any,
+    ) -> None:
+        super().__init__()
+        if level not in LEVELS:
+            raise InputError(f"level must be one of {', '.join(LEVELS)}, not {level!r}.")
+        self.level = level
+        self.backbone = Backbone(
+            layer_factory(self.layer_types, layer, edge_channels, layer_options),
+            in_channels,
+            hidden_channels,
+            num_layers,
+            edge_channels,
+            identifiers,
+            norm,
+            residual,
+        )
+        width = extractor_channels or 4 * hidden_channels
+        self.first_extractor = self._extractor(1 + in_channels, width, pooling)
+        self.extractors = nn.ModuleList(
+            self._extractor(hidden_channels, width, pooling)
+            for _ in range(1 if shared_extractor else num_layers)
+        )
+        self.head = nn.Linear(width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(width, out_channels)
+
+    def _extractor(self, in_channels: int, out_channels: int, pooling: Any) -> nn.Module:
+        if self.level == "node":
+            return NodeExtractor(in_channels, out_channels)
+        if isinstance(pooling, str) and pooling == "extractor":
+            return GraphExtractor(in_channels, out_channels)
+        return PooledNodeExtractor(in_channels, out_channels, pooling)
+
+    def forward(
+        self,
+        x: Tensor | None,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        *,
+        num_nodes: int | None = None,
+        batch_size: int | None = None,
+        index: ContextIndex | None = None,
+    ) -> Tensor:
+        """One row of `out_channels` numbers for each graph or node.
+
+        Args:
+            x: node features [N, in_channels], or None.
+            edge_index: senders and receivers [2, E].
+            edge_attr: edge features [E, edge_channels], or None.
+            batch: the graph of each node [N]; None for a single graph.
+            num_nodes: needed only where `x` and `batch` are None and the last nodes have no edge.
+            batch_size: number of graphs; needed only where the last ones are empty.
+            index: rows prepared beforehand (`smpgnn.context_index`), instead of anew in each call.
+        """
+        index = self.backbone.checked_index(
+            x, edge_index, edge_attr, batch, num_nodes, batch_size, index
+        )
+        contexts = self.backbone(x, edge_attr, index)
+        features: Tensor = self.first_extractor(next(contexts), index)
+        last = len(self.extractors) - 1
+        after = [
+            self.extractors[min(number, last)](context, index)
+            for number, context in enumerate(contexts)
+        ]
+        features = features + sum(after) / len(after)
+        features = features + F.relu(self.head(features))
+        out: Tensor = self.out(self.dropout(features))
+        return out
+
+
+class MPNN(SMP):
+    """The ablation of the paper: the frame and layers of `SMP` on node features, not contexts.
+
+    Takes the arguments of `SMP`; `layer='default'` is its MPNN, 'fast' its Fast MPNN. `identifiers`
+    and `pooling` have no meaning here: a node has one row, its features [1, x_i], and a graph the
+    mean of its nodes.
+    """
+
+    layer_types: ClassVar[dict[str, type[SMPLayer]]] = {
+        "default": MPNNLayer,
+        "fast": FastMPNNLayer,
+    }
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.backbone.identifiers = "nodes"
+
+    def _extractor(self, in_channels: int, out_channels: int, pooling: Any) -> nn.Module:
+        extractor = RowExtractor if self.level == "node" else MeanExtractor
+        return extractor(in_channels, out_channels)
+
+
+def layer_factory(
+    types: dict[str, type[SMPLayer]], name: str, edge_channels: int, options: dict[str, Any]
+) -> partial[SMPLayer]:
+    """What makes the layers of this name, with these options."""
+    if name not in types:
+        raise InputError(f"layer must be one of {', '.join(types)}, not {name!r}.")
+    make: Callable[..., SMPLayer] = types[name]
+    return partial(make, edge_channels=edge_channels, **options)

@@ -1,0 +1,135 @@
+"""Sums over neighbours, row by row, without a message per edge in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.ops.sparse import SparseSum, sparse_apply
+from smpgnn.topology import pointer
+
+#: Entries that one step of the relu sum holds at a time: small enough for a processor's cache,
+#: large enough to make the cost of a launch on a GPU small.
+CHUNK = {"cpu": 1 << 19, "cuda": 1 << 26}
+
+
+@dataclass(frozen=True, eq=False)
+class Lift:
+    """The message graph on rows: row (i, j) receives from row (k, j) of each neighbour k of i.
+
+    Entries are sorted by receiving row. Shapes: ptr [P + 1]; source, target (rows) and edge [M];
+    scale [P], by which the sum that a row receives is multiplied (1 / d_avg).
+    """
+
+    ptr: Tensor
+    source: Tensor
+    target: Tensor
+    edge: Tensor
+    scale: Tensor
+
+    @cached_property
+    def by_source(self) -> tuple[Tensor, Tensor]:
+        """Pointer [P + 1] and places [M] of the entries that leave each row."""
+        counts = torch.bincount(self.source, minlength=self.scale.numel())
+        return pointer(counts), torch.argsort(self.source.int(), stable=True)
+
+    @cached_property
+    def receive(self) -> SparseSum:
+        return SparseSum(self.ptr, self.source, self.scale[self.target])
+
+    @cached_property
+    def send(self) -> SparseSum:
+        ptr, order = self.by_source
+        target = self.target[order]
+        return SparseSum(ptr, target, self.scale[target])
+
+    def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
+        """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
+        if self.source.numel() <= entries:
+            yield slice(0, self.scale.numel()), slice(0, self.source.numel())
+            return
+        wanted = torch.arange(0, self.source.numel(), entries, device=self.ptr.device)
+        cut = torch.unique_consecutive(torch.searchsorted(self.ptr, wanted))
+        cut[0] = 0
+        rows = [*cut.tolist(), self.scale.numel()]
+        ends = [*self.ptr[cut].tolist(), self.source.numel()]
+        for k in range(len(rows) - 1):
+            yield slice(rows[k], rows[k + 1]), slice(ends[k], ends[k + 1])
+
+
+def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
+    """scale · Σ_k rows(k, j) over the neighbours k of i, for every row (i, j): [P, C] to [P, C]."""
+    return sparse_apply(rows, lift.receive, lift.send)
+
+
+def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift) -> Tensor:
+    """scale · Σ_k relu(receiver(i, j) + sender(k, j) + edge(i, k)) for every row (i, j).
+
+    The terms are made a piece at a time and never kept; the gradient makes them anew.
+
+    Shapes: receiver, sender [P, C], edge [E, C] or None, result [P, C].
+    """
+    dtype = torch.promote_types(receiver.dtype, sender.dtype)
+    receiver, sender = receiver.to(dtype), sender.to(dtype)
+    edge = None if edge is None else edge.to(dtype)
+    result: Tensor = _ReluNeighborSum.apply(receiver, sender, edge, lift)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _ReluNeighborSum(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
+    ) -> Tensor:
+        ctx.save_for_backward(receiver, sender, edge)
+        ctx.lift = lift
+        out = receiver.new_empty(receiver.shape)
+        for rows, part in _pieces(lift, receiver):
+            terms = _terms(receiver, sender, edge, lift, part).relu_()
+            out[rows] = _collect(terms, lift, rows, part, lift.scale)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
+        receiver, sender, edge = ctx.saved_tensors
+        lift: Lift = ctx.lift
+        grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
+        grad_receiver, grad_sender = torch.empty_like(receiver), torch.zeros_like(sender)
+        grad_edge = None if edge is None else torch.zeros_like(edge)
+        for rows, part in _pieces(lift, receiver):
+            active = _terms(receiver, sender, edge, lift, part) > 0
+            passed = grad.index_select(0, lift.target[part]).mul_(active)
+            grad_receiver[rows] = _collect(passed, lift, rows, part, None)
+            grad_sender.index_add_(0, lift.source[part], passed)
+            if grad_edge is not None:
+                grad_edge.index_add_(0, lift.edge[part], passed)
+        return grad_receiver, grad_sender, grad_edge, None
+
+
+def _pieces(lift: Lift, rows: Tensor) -> Iterator[tuple[slice, slice]]:
+    limit = CHUNK["cuda" if rows.is_cuda else "cpu"]
+    return lift.chunks(max(1, limit // max(1, rows.size(1))))
+
+
+def _terms(
+    receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift, part: slice
+) -> Tensor:
+    terms = receiver.index_select(0, lift.target[part])
+    terms += sender.index_select(0, lift.source[part])
+    if edge is not None:
+        terms += edge.index_select(0, lift.edge[part])
+    return terms
+
+
+def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice, scale: Tensor | None) -> Tensor:
+    ptr = lift.ptr[rows.start : rows.stop + 1] - part.start
+    entries = torch.arange(terms.size(0), device=terms.device)
+    weight = None if scale is None else scale[lift.target[part]]
+    return SparseSum(ptr, entries, weight)(terms)

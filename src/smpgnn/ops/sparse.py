@@ -1,0 +1,134 @@
+"""Sums over fixed sets of rows: a sparse matrix and its transpose, applied without a message.
+
+On the CPU the gather and the sum are one pass (`embedding_bag`), about 30 times faster than gather
+and `segment_reduce` at the size of a ZINC batch. The gradient is the same operation with the
+transposed matrix, so nothing is kept for it and derivatives of any order exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSum:
+    """Output row r is the sum of the input rows index[ptr[r]:ptr[r+1]], each times its weight.
+
+    Shapes: ptr [R + 1], index [M], weight [M] or None (all ones).
+    """
+
+    ptr: Tensor
+    index: Tensor
+    weight: Tensor | None = None
+
+    @cached_property
+    def _weights(self) -> dict[torch.dtype, Tensor]:
+        return {}
+
+    def _weight_as(self, dtype: torch.dtype) -> Tensor:
+        if dtype not in self._weights:
+            assert self.weight is not None
+            self._weights[dtype] = self.weight.to(dtype)
+        return self._weights[dtype]
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The sums themselves, outside of autograd: `rows` [Q, C] to [R, C]."""
+        size = self.ptr.numel() - 1
+        if self.index.numel() == 0 or rows.numel() == 0:
+            return rows.new_zeros(size, rows.size(1))
+        values, weight = rows.detach().contiguous(), self.weight
+        half = values.dtype in (torch.bfloat16, torch.float16)
+        if weight is not None:
+            # Weights such as multiplicities would be rounded to half precision.
+            values = values.float() if half else values
+            weight = self._weight_as(values.dtype)
+        total = torch.embedding_bag(values, self.index, self.ptr, False, 0, False, weight, True)[0]
+        return total.to(rows.dtype)
+
+
+class _SparseApply(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
+        ctx.matrix, ctx.transposed = matrix, transposed
+        return matrix(rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return sparse_apply(grad, ctx.transposed, ctx.matrix), None, None
+
+
+def sparse_apply(rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
+    """Apply a sparse matrix to the rows; its transpose serves the gradient."""
+    result: Tensor = _SparseApply.apply(rows, matrix, transposed)  # type: ignore[no-untyped-call]
+    return result
+
+
+def segment_sum(rows: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
+    """Sum the rows of every segment, [P, C] to [K, C]; see `segment_matrices`."""
+    return sparse_apply(rows, collect, spread)
+
+
+def expand_rows(values: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
+    """Give every row the value of its segment, [K, C] to [P, C]; see `segment_matrices`."""
+    result: Tensor = _Expand.apply(values, collect, spread)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Expand(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
+        ctx.collect, ctx.spread = collect, spread
+        return values.index_select(0, spread.index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return segment_sum(grad, ctx.collect, ctx.spread), None, None
+
+
+def segment_matrices(
+    ptr: Tensor, owner: Tensor, weight: Tensor | None = None
+) -> tuple[SparseSum, SparseSum]:
+    """The matrix that sums consecutive segments and the one that spreads to them."""
+    rows = torch.arange(owner.numel() + 1, device=owner.device)
+    return SparseSum(ptr, rows[:-1], weight), SparseSum(rows, owner, weight)
+
+
+class _SegmentMax(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        values = rows.detach()
+        if weight is not None:
+            values = values.masked_fill((weight == 0).unsqueeze(1), -torch.inf)
+        top = values.new_full((ptr.numel() - 1, rows.size(1)), -torch.inf)
+        top.scatter_reduce_(0, owner.unsqueeze(1).expand_as(values), values, "amax")
+        ctx.save_for_backward(rows, top, ptr, owner, weight)
+        return top
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        rows, top, ptr, owner, weight = ctx.saved_tensors
+        share = (rows == top.index_select(0, owner)).to(grad.dtype)
+        if weight is not None:
+            share = share * weight.unsqueeze(1).to(grad.dtype)
+        collect, spread = segment_matrices(ptr, owner)
+        split = grad / collect(share)
+        return share * split.index_select(0, spread.index), None, None, None
+
+
+def segment_max(rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The largest value of every segment, channel by channel, [P, C] to [K, C].
+
+    Rows of weight 0 do not take part. Equal largest rows share the gradient in proportion to their
+    weight, as so many separate rows would. Every segment needs a row of positive weight.
+    """
+    result: Tensor = _SegmentMax.apply(rows, ptr, owner, weight)  # type: ignore[no-untyped-call]
+    return result

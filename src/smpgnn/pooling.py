@@ -1,0 +1,151 @@
+"""Pooling: from contexts to features of nodes and of graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.errors import InputError
+
+
+class GraphExtractor(nn.Module):
+    r"""The trace and the sum of all contexts, through a two-layer perceptron.
+
+    .. math:: \text{MLP}\Bigl(\sum_i U_i[i, :],\ \sum_{i, j} U_i[j, :]\Bigr)
+
+    With `reduce='mean'` both are divided by the number of their terms (n and n²), which keeps their
+    scale when graphs grow; with 'sum' they stand as in the paper. An empty graph has zeros.
+
+    Args:
+        in_channels: width of the contexts.
+        out_channels: width of the result (and of the hidden layer).
+        reduce: 'mean' or 'sum'.
+
+    Shapes: rows [P, in_channels] to [B, out_channels].
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, reduce: str = "mean") -> None:
+        super().__init__()
+        if reduce not in ("mean", "sum"):
+            raise InputError(f"reduce must be 'mean' or 'sum', not {reduce!r}.")
+        self.reduce = reduce
+        self.hidden = nn.Linear(2 * in_channels, out_channels)
+        self.out = nn.Linear(out_channels, out_channels)
+
+    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        if self.reduce == "mean":
+            # All contexts of a graph have equally many rows, so the mean of means is the mean.
+            trace, total = index.graph_mean(context.own()), index.graph_mean(context.mean())
+        else:
+            trace, total = index.graph_sum(context.own()), index.graph_sum(context.sum())
+        hidden = F.relu(self.hidden(torch.cat([trace, total], dim=1)))
+        out: Tensor = self.out(hidden)
+        return out
+
+
+class NodeExtractor(nn.Module):
+    r"""Features of node i from its context: a perceptron on each row, then three poolings.
+
+    .. math:: \text{Lin}\bigl(V_i[i, :],\ \text{mean}_j V_i[j, :],\ \max_j V_i[j, :]\bigr),
+              \quad V_i[j, :] = \text{MLP}(U_i[j, :])
+
+    Args:
+        in_channels: width of the contexts.
+        out_channels: width of the result.
+        hidden_channels: width of the perceptron; `out_channels` where not given.
+
+    Shapes: rows [P, in_channels] to [N, out_channels].
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, hidden_channels: int | None = None
+    ) -> None:
+        super().__init__()
+        width = hidden_channels or out_channels
+        self.row_hidden = nn.Linear(in_channels, width)
+        self.row_out = nn.Linear(width, width)
+        self.out = nn.Linear(3 * width, out_channels)
+
+    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        rows = self.row_out(F.relu(self.row_hidden(context.rows)))
+        v = context.with_rows(rows)
+        out: Tensor = self.out(torch.cat([v.own(), v.mean(), v.max()], dim=1))
+        return out
+
+
+class PooledNodeExtractor(nn.Module):
+    """Features of a graph from those of its nodes, by any aggregation of PyTorch Geometric.
+
+    Args:
+        in_channels: width of the contexts.
+        out_channels: width of the node features.
+        aggregation: 'sum', 'mean', 'max', 'softmax', …, or an instance whose result is as wide.
+
+    Shapes: rows [P, in_channels] to [B, out_channels].
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, aggregation: Any = "sum") -> None:
+        super().__init__()
+        self.nodes = NodeExtractor(in_channels, out_channels)
+        self.aggregation = resolve_aggregation(aggregation)
+
+    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        features = self.nodes(context, index)
+        pooled: Tensor = self.aggregation(
+            features, index.topology.batch, dim_size=index.topology.num_graphs
+        )
+        return pooled
+
+
+class MeanExtractor(nn.Module):
+    """The mean of node features through a two-layer perceptron (for the MPNN ablation).
+
+    Shapes: rows [N, in_channels], one a node, to [B, out_channels].
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(in_channels, out_channels)
+        self.out = nn.Linear(out_channels, out_channels)
+
+    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        out: Tensor = self.out(F.relu(self.hidden(index.graph_mean(context.own()))))
+        return out
+
+
+class RowExtractor(nn.Module):
+    """A two-layer perceptron on node features (for the MPNN ablation).
+
+    Shapes: rows [N, in_channels], one a node, to [N, out_channels].
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(in_channels, out_channels)
+        self.out = nn.Linear(out_channels, out_channels)
+
+    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        out: Tensor = self.out(F.relu(self.hidden(context.own())))
+        return out
+
+
+def resolve_aggregation(aggregation: Any) -> nn.Module:
+    """An aggregation of PyTorch Geometric by name, or the given instance."""
+    from torch_geometric.nn import Aggregation
+    from torch_geometric.nn.resolver import aggregation_resolver
+
+    if isinstance(aggregation, Aggregation):
+        instance: nn.Module = aggregation
+        return instance
+    try:
+        found: nn.Module = aggregation_resolver(aggregation)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"pooling={aggregation!r} is neither 'extractor' nor an aggregation of PyTorch "
+            "Geometric, such as 'sum', 'mean' or 'max'."
+        ) from error
+    return found

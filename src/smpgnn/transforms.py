@@ -1,0 +1,84 @@
+"""Transforms of PyTorch Geometric that compute identifiers once a graph, and read them back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from smpgnn.coloring import coloring
+from smpgnn.context import ContextIndex
+from smpgnn.errors import InputError
+from smpgnn.identifiers import identifier_scheme, onehot_identifiers
+from smpgnn.neighborhood import neighborhoods
+from smpgnn.rows import IdentifierRows, NeighborhoodRows
+from smpgnn.topology import Topology
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class AddIdentifiers:
+    """Compute the identifiers of a graph once, for any number of epochs.
+
+    A transform as `torch_geometric.transforms` has them: give it as `pre_transform` or `transform`
+    of a data set, or call it on a `Data`. What it stores goes through PyG's batching: `identifier`
+    [n] for one-hot and coloring, `ball_index` [2, K] (node, node it sees) for neighbourhoods, and
+    `identifier_radius`, the number of layers they are good for (0: any). Then
+
+        model(data.x, data.edge_index, data.edge_attr, data.batch, index=context_index(data))
+
+    Args:
+        identifiers: 'onehot', 'coloring' or 'neighborhood'.
+        num_layers: of the network; of no effect for 'onehot'.
+    """
+
+    def __init__(self, identifiers: str = "onehot", num_layers: int = 1) -> None:
+        identifier_scheme(identifiers)
+        self.identifiers, self.num_layers = identifiers, num_layers
+
+    def __call__(self, data: Data) -> Data:
+        data = data.clone()
+        topology = Topology.checked(data.edge_index, num_nodes=data.num_nodes)
+        if self.identifiers == "neighborhood":
+            data.ball_index = neighborhoods(topology, self.num_layers)
+            data.identifier_radius = torch.tensor([self.num_layers])
+        elif self.identifiers == "coloring":
+            data.identifier = coloring(topology, self.num_layers)
+            data.identifier_radius = torch.tensor([self.num_layers])
+        else:
+            data.identifier = onehot_identifiers(topology)
+            data.identifier_radius = torch.tensor([0])
+        return data
+
+    def __repr__(self) -> str:
+        return f"AddIdentifiers({self.identifiers!r}, num_layers={self.num_layers})"
+
+
+def context_index(data: Any, identifiers: str | None = None, num_layers: int = 1) -> ContextIndex:
+    """The index of a `Data` or `Batch`: from what `AddIdentifiers` stored, or computed now.
+
+    Args:
+        data: a graph or batch of PyTorch Geometric.
+        identifiers: a scheme to compute; None reads the stored identifiers.
+        num_layers: of the network, where the scheme is computed.
+    """
+    batch: Tensor | None = getattr(data, "batch", None)
+    topology = Topology.checked(
+        data.edge_index,
+        batch,
+        num_nodes=data.num_nodes,
+        num_graphs=None if batch is None else data.num_graphs,
+    )
+    if identifiers is not None:
+        return ContextIndex.build(topology, identifiers, num_layers)
+    stored: Tensor | None = getattr(data, "identifier_radius", None)
+    if stored is None:
+        raise InputError(
+            "data holds no identifiers: apply smpgnn.AddIdentifiers to it, or name a scheme."
+        )
+    radius = int(stored.min()) if stored.numel() else 0
+    if hasattr(data, "ball_index"):
+        return ContextIndex(topology, NeighborhoodRows.build(topology, data.ball_index, radius))
+    return ContextIndex(topology, IdentifierRows.build(topology, data.identifier, radius or None))
