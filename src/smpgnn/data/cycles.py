@@ -1,0 +1,311 @@
+"""Cycle detection: sparse bipartite graphs that hold a cycle of exactly k nodes, or none.
+
+A graph is two sides of p nodes joined by a perfect matching. Each side carries a random bipartite
+graph on p/2 + p/2 nodes in which an edge has probability sqrt(2)/p, and every such side edge is
+drawn as a path of k/2 - 1 edges. A pair {u, v} that is joined on both sides closes the cycle
+path, match, path, match of 2(k/2 - 1) + 2 = k edges.
+
+No other cycle is that short, so the label is exact. A cycle with 2t matching edges alternates
+between 2t stretches within a side, each of one path or more, so for t >= 1 it has at least
+2t(k/2 - 1) + 2t = tk edges, and k only for t = 1 and two single paths: the pair above. For t = 0
+it is a cycle of a bipartite side, of at least 4(k/2 - 1) = 2k - 4 edges: more than k, but for
+k = 4, where graphs with a 4-cycle within a side are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from smpgnn.data.base import Splits
+from smpgnn.data.store import GraphStore
+from smpgnn.errors import InputError
+
+Balance = Literal["independent", "matched"]
+Sides = NDArray[np.bool_]  # [graphs, 2, p/2, p/2], the edges of both sides
+
+BALANCES: tuple[Balance, ...] = ("independent", "matched")
+CYCLE_SIZES: dict[int, tuple[int, ...]] = {
+    4: (12, 20, 28, 36),
+    6: (20, 31, 42, 56),
+    8: (28, 50, 66, 72),
+}
+OOD_SIZES: dict[int, tuple[int, int, int]] = {4: (20, 28, 36), 6: (31, 42, 56), 8: (50, 66, 72)}
+SIDE_NODES = (6, 10, 14, 18)  # p, by the position of n in its row of CYCLE_SIZES
+
+# Graphs are drawn in blocks of this many (positive, negative) pairs, each from its own random
+# stream, so that a smaller data set is the beginning of a larger one.
+_PAIRS = 512
+_SWITCHES = 200  # attempts before a positive is given up as having no negative twin
+_TRAIN, _VAL, _TEST = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One cell of the table of the paper: cycle length k and nominal size n."""
+
+    k: int
+    n: int
+    balance: Balance
+
+    def __post_init__(self) -> None:
+        sizes = _known(self.k)
+        if self.n not in sizes:
+            raise InputError(f"n is {self.n!r}, but with k={self.k} it must be one of {sizes}.")
+        if self.balance not in BALANCES:
+            raise InputError(f"balance is {self.balance!r}, but it must be one of {BALANCES}.")
+
+    @property
+    def p(self) -> int:
+        return SIDE_NODES[CYCLE_SIZES[self.k].index(self.n)]
+
+
+def cycle_graphs(
+    k: int, n: int, num_graphs: int, *, balance: Balance = "independent", seed: int
+) -> GraphStore:
+    """Graphs of nominal size n, every second one with a cycle of k nodes, labels y [G, 1] int64.
+
+    These are the training graphs of `cycle_splits` with the same arguments. A smaller `num_graphs`
+    gives the beginning of a larger one; graphs 2i and 2i + 1 are of different classes.
+
+    Args:
+        balance: "independent" draws until both classes are filled, which leaves positives with
+            more edges; "matched" gives every positive a negative twin beside it with the same
+            number of nodes and edges and the same degrees.
+    """
+    return _graphs(_Cell(k, n, balance), "num_graphs", num_graphs, seed, _TRAIN)
+
+
+def cycle_splits(
+    k: int,
+    n: int,
+    *,
+    balance: Balance = "independent",
+    seed: int,
+    train: int = 10_000,
+    val: int = 1_000,
+    test: int = 10_000,
+) -> Splits:
+    """One cell of the paper's table; the paper has no validation set, ours is drawn in addition.
+
+    The three parts come from separate random streams. `train=200` gives the first 200 of the
+    10,000 training graphs: the low-data setting.
+    """
+    cell = _Cell(k, n, balance)
+    return Splits(
+        train=_graphs(cell, "train", train, seed, _TRAIN),
+        val=_graphs(cell, "val", val, seed, _VAL),
+        test=_graphs(cell, "test", test, seed, _TEST),
+    )
+
+
+def ood_splits(
+    k: int,
+    *,
+    balance: Balance = "independent",
+    seed: int,
+    train: int = 10_000,
+    val: int = 1_000,
+    test: int = 10_000,
+) -> Splits:
+    """Out of distribution: train, validation and test graphs of growing nominal size."""
+    _known(k)
+    small, middle, large = (_Cell(k, n, balance) for n in OOD_SIZES[k])
+    return Splits(
+        train=_graphs(small, "train", train, seed, _TRAIN),
+        val=_graphs(middle, "val", val, seed, _VAL),
+        test=_graphs(large, "test", test, seed, _TEST),
+    )
+
+
+def _known(k: int) -> tuple[int, ...]:
+    if k not in CYCLE_SIZES:
+        raise InputError(f"k is {k!r}, but it must be one of {tuple(CYCLE_SIZES)}.")
+    return CYCLE_SIZES[k]
+
+
+def _graphs(cell: _Cell, name: str, num_graphs: int, seed: int, stream: int) -> GraphStore:
+    if num_graphs < 1:
+        raise InputError(f"{name} is {num_graphs}, but it must be at least 1.")
+    if seed < 0:
+        raise InputError(f"seed is {seed}, but it must be 0 or more.")
+    number = BALANCES.index(cell.balance)
+    blocks = []
+    for block in range(-(-num_graphs // (2 * _PAIRS))):
+        entropy = [seed, cell.k, cell.p, number, stream, block]
+        rng = np.random.default_rng(np.random.SeedSequence(entropy))
+        blocks.append(_block(cell, rng, min(num_graphs - 2 * _PAIRS * block, 2 * _PAIRS)))
+    return GraphStore(
+        node_ptr=_pointer([b.num_nodes for b in blocks]),
+        edge_ptr=_pointer([b.num_edges for b in blocks]),
+        edge_index=torch.from_numpy(np.concatenate([b.edge_index for b in blocks], axis=1)),
+        y=torch.from_numpy(np.concatenate([b.label for b in blocks])).view(-1, 1),
+    )
+
+
+# --- the two sides ---
+
+
+def _draw(cell: _Cell, rng: np.random.Generator) -> Iterator[Sides]:
+    """Usable graphs of both classes, without end."""
+    half = cell.p // 2
+    while True:
+        sides = rng.random((2 * _PAIRS, 2, half, half)) < np.sqrt(2) / cell.p
+        yield sides[~_side_cycle(sides).any(axis=1)] if cell.k == 4 else sides
+
+
+def _positive(sides: Sides) -> NDArray[np.bool_]:
+    """Whether some pair is an edge on both sides, [graphs]."""
+    return np.asarray((sides[:, 0] & sides[:, 1]).any(axis=(1, 2)))
+
+
+def _side_cycle(sides: Sides) -> NDArray[np.bool_]:
+    """Whether a side [..., p/2, p/2] holds a 4-cycle: two nodes with two common neighbours."""
+    rows = sides.astype(np.float32)
+    common = rows @ rows.swapaxes(-1, -2)
+    common *= 1 - np.eye(sides.shape[-1], dtype=np.float32)
+    return np.asarray((common > 1.5).any(axis=(-1, -2)))
+
+
+def _independent(cell: _Cell, rng: np.random.Generator) -> tuple[Sides, Sides]:
+    """Positives and negatives as they come, [pairs, 2, p/2, p/2] each."""
+    positives: list[Sides] = []
+    negatives: list[Sides] = []
+    for sides in _draw(cell, rng):
+        label = _positive(sides)
+        positives.append(sides[label])
+        negatives.append(sides[~label])
+        if min(sum(map(len, positives)), sum(map(len, negatives))) >= _PAIRS:
+            break
+    return np.concatenate(positives)[:_PAIRS], np.concatenate(negatives)[:_PAIRS]
+
+
+def _matched(cell: _Cell, rng: np.random.Generator) -> tuple[Sides, Sides]:
+    """Positives and their negative twins, [pairs, 2, p/2, p/2] each."""
+    positives: list[Sides] = []
+    negatives: list[Sides] = []
+    for sides in _draw(cell, rng):
+        sides = sides[_positive(sides)]
+        twins, reached = _negative_twins(cell, sides, rng)
+        positives.append(sides[reached])
+        negatives.append(twins[reached])
+        if sum(map(len, positives)) >= _PAIRS:
+            break
+    return np.concatenate(positives)[:_PAIRS], np.concatenate(negatives)[:_PAIRS]
+
+
+def _negative_twins(
+    cell: _Cell, sides: Sides, rng: np.random.Generator
+) -> tuple[Sides, NDArray[np.bool_]]:
+    """Random switches {u,v}, {x,y} -> {u,y}, {x,v} on the second side until no pair is shared.
+
+    Returns the graphs and which of them got there.
+    """
+    twins = sides.copy()
+    left = np.arange(len(sides))  # the graphs that are still positive
+    for _ in range(_SWITCHES):
+        if left.size == 0:
+            break
+        second = twins[left, 1]
+        graph = np.arange(left.size)
+        (u, v), (x, y) = _random_edge(second, rng), _random_edge(second, rng)
+        # With u = x or v = y, or an end that is an edge already, the switch would not be one.
+        free = ~second[graph, u, y] & ~second[graph, x, v]
+        graph, u, v, x, y = graph[free], u[free], v[free], x[free], y[free]
+        second[graph, u, v] = second[graph, x, y] = False
+        second[graph, u, y] = second[graph, x, v] = True
+        twins[left, 1] = second
+        bad = _positive(twins[left])
+        if cell.k == 4:
+            bad |= _side_cycle(second)
+        left = left[bad]
+    reached = np.ones(len(sides), dtype=np.bool_)
+    reached[left] = False
+    return twins, reached
+
+
+def _random_edge(
+    side: NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """One uniform edge (u, v) of every side in [graphs, p/2, p/2]; none of them is empty."""
+    keys = rng.random(side.shape, dtype=np.float32) + side
+    best = keys.reshape(len(side), -1).argmax(axis=1)
+    u, v = np.divmod(best, side.shape[2])
+    return u, v
+
+
+# --- from sides to graphs ---
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Graphs of one block; edges in both directions, node numbers local to each graph."""
+
+    num_nodes: NDArray[np.int64]
+    num_edges: NDArray[np.int64]
+    edge_index: NDArray[np.int64]
+    label: NDArray[np.int64]
+
+
+def _block(cell: _Cell, rng: np.random.Generator, num_graphs: int) -> _Block:
+    """The first graphs of a block; all of it is drawn, so that they depend on nothing else."""
+    make = _independent if cell.balance == "independent" else _matched
+    pairs = np.stack(make(cell, rng), axis=1)  # [pairs, (positive, negative), 2, p/2, p/2]
+    label = np.tile(np.array([1, 0]), (_PAIRS, 1))
+    # Which of a pair comes first is random: the position shall not give the class away.
+    swap = rng.random(_PAIRS) < 0.5
+    pairs[swap], label[swap] = pairs[swap, ::-1], label[swap, ::-1]
+    sides, label = pairs.reshape(-1, *pairs.shape[2:]), label.reshape(-1)
+    num_nodes, graph, ends = _edges(cell, sides)
+    name = _shuffled(num_nodes, rng)
+    start = np.cumsum(num_nodes) - num_nodes
+    ends = name[start[graph] + ends]  # [2, E]
+    keep = graph < num_graphs
+    graph, ends = graph[keep], ends[:, keep]
+    graph, both = np.tile(graph, 2), np.concatenate([ends, ends[::-1]], axis=1)
+    # Sorted, so that the order of the edges tells nothing about the construction.
+    order = np.lexsort((both[1], both[0], graph))
+    return _Block(
+        num_nodes=num_nodes[:num_graphs],
+        num_edges=np.bincount(graph, minlength=num_graphs).astype(np.int64),
+        edge_index=both[:, order],
+        label=label[:num_graphs],
+    )
+
+
+def _edges(
+    cell: _Cell, sides: Sides
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Node counts [graphs] and all edges once: the graph of each [E] and its two ends [2, E].
+
+    Nodes: the first side, the second side, then the inner nodes of the paths.
+    """
+    p, inner = cell.p, (cell.k - 4) // 2
+    graph, side, u, v = (index.astype(np.int64) for index in np.nonzero(sides))
+    count = np.bincount(graph, minlength=len(sides)).astype(np.int64)
+    rank = np.arange(graph.size) - (np.cumsum(count) - count)[graph]  # within its graph
+    path = [side * p + u]
+    path += [2 * p + rank * inner + step for step in range(inner)]
+    path += [side * p + p // 2 + v]
+    match = np.tile(np.arange(p), len(sides))
+    graphs = np.concatenate([np.repeat(np.arange(len(sides)), p), np.tile(graph, inner + 1)])
+    ends = np.stack([np.concatenate([match, *path[:-1]]), np.concatenate([match + p, *path[1:]])])
+    return 2 * p + count * inner, graphs, ends
+
+
+def _shuffled(num_nodes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """A random new number for every node of every graph, [N], local to its graph."""
+    graph = np.repeat(np.arange(len(num_nodes)), num_nodes)
+    start = np.repeat(np.cumsum(num_nodes) - num_nodes, num_nodes)
+    name = np.empty(graph.size, dtype=np.int64)
+    name[np.lexsort((rng.random(graph.size), graph))] = np.arange(graph.size) - start
+    return name
+
+
+def _pointer(sizes: list[NDArray[np.int64]]) -> torch.Tensor:
+    return torch.from_numpy(np.concatenate([[0], *sizes]).cumsum())

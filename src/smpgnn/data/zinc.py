@@ -1,0 +1,211 @@
+"""ZINC: penalised logP of molecules, as `torch_geometric.datasets.ZINC` gives it, packed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from smpgnn.data.base import Splits
+from smpgnn.data.store import GraphStore
+from smpgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.datasets import ZINC
+
+NUM_ATOM_TYPES = 28
+NUM_BOND_TYPES = 3
+
+_SPLITS = ("train", "val", "test")
+_RAW_FILES = tuple(f"{split}.{kind}" for kind in ("pickle", "index") for split in _SPLITS)
+_FORMAT = "1"  # of the packed file; a change makes old ones unused
+
+
+def zinc_splits(data_dir: str | Path | None = None, *, subset: bool = True) -> Splits:
+    """The 10,000 / 1,000 / 1,000 molecules of ZINC-12k, or with `subset=False` all 249,456.
+
+    Shapes: x [N, 28] and edge_attr [E, 3] one-hot atom and bond types (uint8), y [G, 1] float32.
+
+    The raw files of PyTorch Geometric are read from `zinc/raw` or `raw` in `data_dir`, else in the
+    folder that SMPGNN_DATA names, and are downloaded if there are none. These folders are only
+    read: what is downloaded and packed is kept in `$XDG_CACHE_HOME/smpgnn` (`~/.cache/smpgnn`).
+    """
+    cache = _cache_folder()
+    raw = _find_raw(data_dir, cache)
+    if raw is not None:
+        packed = _packed_path(raw, subset, cache)
+        splits = _load(packed)
+        if splits is not None:
+            return splits
+    # PyG takes whatever lies in its folder for complete, so it works in one that is thrown away.
+    with tempfile.TemporaryDirectory(dir=cache, prefix="working-") as name:
+        root = Path(name)
+        if raw is not None:
+            _link(raw, root / "raw")
+        splits = _processed(root, raw, subset)
+        if raw is None:
+            raw = (cache / "raw").resolve()
+            if not raw.is_dir():  # as it is if another process was faster
+                os.replace(root / "raw", raw)
+    _save(splits, _packed_path(raw, subset, cache))
+    return splits
+
+
+# --- folders ---
+
+
+def _cache_folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "smpgnn" / "zinc"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"The cache folder {folder} cannot be made ({error.strerror}): "
+            "set XDG_CACHE_HOME to a folder that can be written to."
+        ) from error
+    return folder
+
+
+def _find_raw(data_dir: str | Path | None, cache: Path) -> Path | None:
+    """The folder with the raw files; None if they have to be downloaded."""
+    given = data_dir if data_dir is not None else os.environ.get("SMPGNN_DATA") or None
+    places: list[Path] = []
+    if given is not None:
+        folder = Path(given).expanduser()
+        if not folder.is_dir():
+            name = "SMPGNN_DATA" if data_dir is None else "data_dir"
+            raise InputError(f"{name} is {folder}, but there is no such folder.")
+        places = [folder / "zinc" / "raw", folder / "raw"]
+    raw = next((place for place in [*places, cache / "raw"] if place.is_dir()), None)
+    if raw is None:
+        return None
+    missing = [file for file in _RAW_FILES if not (raw / file).is_file()]
+    if missing:
+        raise InputError(
+            f"{raw} lacks {', '.join(missing)}: copy all six raw files of PyTorch Geometric's "
+            "ZINC there, or remove the folder."
+        )
+    return raw.resolve()
+
+
+def _packed_path(raw: Path, subset: bool, cache: Path) -> Path:
+    """Where the stores made from these raw files are kept; other files give another name."""
+    stats = [(raw / file).stat() for file in _RAW_FILES]
+    parts = [_FORMAT, str(raw), *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return cache / f"{'subset' if subset else 'full'}-{key}.safetensors"
+
+
+def _link(target: Path, link: Path) -> None:
+    try:
+        link.symlink_to(target, target_is_directory=True)
+    except OSError:  # no links on this file system
+        shutil.copytree(target, link)
+
+
+# --- PyG's data set, packed ---
+
+
+def _processed(root: Path, raw: Path | None, subset: bool) -> Splits:
+    from torch_geometric.datasets import ZINC
+
+    try:
+        train, val, test = (
+            _packed(ZINC(str(root), subset=subset, split=split)) for split in _SPLITS
+        )
+    except InputError:
+        raise
+    except Exception as error:  # a damaged pickle can raise anything
+        reason = f"{type(error).__name__}: {error}".replace("\n", " ").rstrip(".")
+        if raw is None:
+            raise InputError(
+                f"ZINC could not be downloaded ({reason}): name a folder with zinc/raw in it "
+                "by --data-dir or SMPGNN_DATA."
+            ) from error
+        raise InputError(
+            f"The ZINC files in {raw} cannot be read ({reason}): copy the six raw files of "
+            "PyTorch Geometric's ZINC there again."
+        ) from error
+    return Splits(train, val, test)
+
+
+def _packed(dataset: ZINC) -> GraphStore:
+    """The store of one split; PyG's collated tensors have local node numbers as ours have."""
+    data, slices = dataset._data, dataset.slices
+    if slices is None:  # PyG's way to say that there is one molecule only
+        slices = {
+            "x": torch.tensor([0, data.x.size(0)]),
+            "edge_index": torch.tensor([0, data.edge_index.size(1)]),
+        }
+    return GraphStore(
+        node_ptr=slices["x"],
+        edge_ptr=slices["edge_index"],
+        edge_index=data.edge_index,
+        x=_one_hot(data.x.view(-1), NUM_ATOM_TYPES, "an atom type"),
+        edge_attr=_one_hot(data.edge_attr - 1, NUM_BOND_TYPES, "a bond type"),
+        y=data.y.view(-1, 1),
+    )
+
+
+def _one_hot(types: Tensor, number: int, name: str) -> Tensor:
+    """One-hot rows, [R, number] uint8."""
+    if types.numel() and not 0 <= int(types.min()) <= int(types.max()) < number:
+        raise InputError(
+            f"The ZINC files have {name} that is not one of the {number} of the benchmark: "
+            "copy the raw files of PyTorch Geometric's ZINC again."
+        )
+    rows = torch.zeros(types.numel(), number, dtype=torch.uint8)
+    return rows.scatter_(1, types.view(-1, 1), 1)
+
+
+# --- the packed file ---
+
+
+def _save(splits: Splits, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    tensors = {
+        f"{split}.{field.name}": value.contiguous()
+        for split in _SPLITS
+        for field in fields(GraphStore)
+        if (value := getattr(getattr(splits, split), field.name)) is not None
+    }
+    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    os.close(handle)
+    try:
+        save_file(tensors, partial)
+        os.replace(partial, path)
+    finally:
+        Path(partial).unlink(missing_ok=True)
+
+
+def _load(path: Path) -> Splits | None:
+    """The packed stores, or None if the file is not there or is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        return None
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError):
+        return None
+    train, val, test = (
+        GraphStore(
+            **{
+                name.removeprefix(f"{split}."): value
+                for name, value in tensors.items()
+                if name.startswith(f"{split}.")
+            }
+        )
+        for split in _SPLITS
+    )
+    return Splits(train, val, test)
