@@ -6,12 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smpgnn.api import train
     from smpgnn.context import ContextIndex, LocalContext
     from smpgnn.errors import InputError
     from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
     from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
     from smpgnn.pooling import GraphExtractor, NodeExtractor
     from smpgnn.topology import Topology
+    from smpgnn.training.predict import Model, load
     from smpgnn.transforms import AddIdentifiers, context_index
 
 __version__ = "0.1.0"
@@ -25,6 +27,7 @@ _HOME = {
     "GraphExtractor": "pooling",
     "InputError": "errors",
     "LocalContext": "context",
+    "Model": "training.predict",
     "MPNN": "models",
     "MultiTaskMPNN": "models",
     "MultiTaskSMP": "models",
@@ -34,6 +37,8 @@ _HOME = {
     "SetLinear": "layers",
     "Topology": "topology",
     "context_index": "transforms",
+    "load": "training.predict",
+    "train": "api",
 }
 
 __all__ = [
@@ -46,6 +51,7 @@ __all__ = [
     "GraphExtractor",
     "InputError",
     "LocalContext",
+    "Model",
     "MultiTaskMPNN",
     "MultiTaskSMP",
     "NodeExtractor",
@@ -53,6 +59,8 @@ __all__ = [
     "SetLinear",
     "Topology",
     "context_index",
+    "load",
+    "train",
 ]
 
 

@@ -72,7 +72,7 @@ def assert_equivariant(
         level: 'node' or 'graph', what the rows of the result are; `module.level` where it has one,
             else told by the number of rows.
         identifiers: for a layer: the scheme of its contexts.
-        channels: for a layer: the width of its contexts; `module.in_channels` where it has it.
+        channels: for a layer: the width of its contexts; where not given, `module.in_channels`.
         trials: number of random permutations.
         tolerance: largest difference allowed, relative to the largest entry (at least 1).
         seed: of the permutations.
@@ -84,7 +84,7 @@ def assert_equivariant(
         for _ in range(trials):
             permutation = _random_permutation(topology, generator)
             if isinstance(module, SMPLayer):
-                width = channels if channels is not None else int(module.in_channels)
+                width = int(getattr(module, "in_channels", 1)) if channels is None else channels
                 _check_layer(
                     module, topology, edge_attr, identifiers, width, permutation, tolerance
                 )

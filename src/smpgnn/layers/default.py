@@ -110,6 +110,7 @@ class DefaultSMPLayer(SMPLayer):
         return self._update(context, messages)
 
     def _update(self, context: LocalContext, messages: Tensor) -> LocalContext:
-        hidden = F.relu(self.update_own(context.rows) + self.update_messages(messages))
-        rows: Tensor = self.update_out(hidden)
+        hidden = self.update_own(context.rows)
+        hidden = torch.addmm(hidden, messages, self.update_messages.matrix())
+        rows: Tensor = self.update_out(F.relu(hidden, inplace=True))
         return context.with_rows(rows + context.rows if self.update_residual else rows)

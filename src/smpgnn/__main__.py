@@ -1,0 +1,5 @@
+"""`python -m smpgnn`."""
+
+from smpgnn.cli.main import main
+
+main()

@@ -1,0 +1,75 @@
+"""Training and prediction from Python, in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from smpgnn.errors import InputError
+from smpgnn.options import TASKS, GraphsOptions, paper_preset, with_values
+
+if TYPE_CHECKING:
+    from smpgnn.training.train import Result
+
+
+def train(
+    task: str,
+    data: Sequence[Any] | None = None,
+    *,
+    preset: str = "",
+    resume: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> Result:
+    """Train a model and return its result: folder, best network, metrics.
+
+    Args:
+        task: 'cycles', 'properties', 'zinc', 'molecules' (with path='data.csv', targets=['logS'])
+            or 'graphs' (with path, or with `data`).
+        data: graphs of PyTorch Geometric with a target `y` each, for task 'graphs'.
+        preset: 'paper' for the settings of the paper's experiment.
+        resume: go on with the run in `output`.
+        quiet: without a progress bar.
+        options: any setting that `smpgnn train TASK --help` lists, with _ for -.
+    """
+    from smpgnn.training.train import train_run
+
+    if task not in TASKS:
+        raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}.")
+    chosen = TASKS[task]()
+    if preset not in ("", "paper"):
+        raise InputError(f"preset must be 'paper' or left out, not {preset!r}.")
+    if preset:
+        chosen = paper_preset(chosen)
+    chosen = with_values(chosen, options, "train")
+    prepared = None
+    if data is not None:
+        if not isinstance(chosen, GraphsOptions):
+            raise InputError(f"data goes with task 'graphs', not with '{task}'.")
+        prepared = _prepared(chosen, data)
+    return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet)
+
+
+def _prepared(options: GraphsOptions, data: Sequence[Any]) -> Any:
+    import pandas as pd
+
+    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.targets import parse_targets
+    from smpgnn.training.prepare import prepare_store
+
+    store = graphs_from_pyg(data, level="node" if options.level == "node" else "graph")
+    target = store.y if options.level == "graph" else store.y_node
+    if target is None:
+        raise InputError("data: the graphs have no target: give each a 'y'.")
+    names = list(options.targets) or (
+        ["y"] if target.size(1) == 1 else [f"y{k}" for k in range(target.size(1))]
+    )
+    if len(names) != target.size(1):
+        raise InputError(f"targets: {len(names)} names were given for {target.size(1)} targets.")
+    frame = pd.DataFrame(target.double().numpy(), columns=names)
+    targets = parse_targets(frame, names, options.task, source="data")
+    from dataclasses import replace
+
+    values = targets.values
+    store = replace(store, y=values) if options.level == "graph" else replace(store, y_node=values)
+    return prepare_store(options, store, targets.spec, None)

@@ -1,0 +1,5 @@
+"""The rivals of the paper, in the same frame."""
+
+from smpgnn.baselines.gin import GIN
+
+__all__ = ["GIN"]

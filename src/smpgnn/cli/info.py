@@ -1,0 +1,100 @@
+"""smpgnn info."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from smpgnn.errors import InputError
+from smpgnn.options import TASKS
+
+MODELS = {
+    "smp": "Default SMP: perceptrons in message and update, edge features (Vignac et al., 2020)",
+    "fast-smp": "Fast SMP: one message a node, no edge features (Vignac et al., 2020)",
+    "mpnn": "the default layers on node features instead of contexts (ablation)",
+    "fast-mpnn": "the fast layers on node features instead of contexts (ablation)",
+    "gin": "GIN in the same frame (Xu et al., 2019)",
+}
+
+
+def info(arguments: argparse.Namespace) -> int:
+    if arguments.what == "models":
+        for name, text in MODELS.items():
+            print(f"{name:<10} {text}")
+        return 0
+    if arguments.what in TASKS and not Path(arguments.what).exists():
+        return _data_set(arguments)
+    if not Path(arguments.what).exists():
+        raise InputError(
+            f"{arguments.what}: no such run, file or task; tasks are {', '.join(TASKS)}."
+        )
+    path = Path(arguments.what)
+    if path.is_file() and path.suffix != ".safetensors":
+        return _table(path)
+    return _run(path)
+
+
+def _run(path: Path) -> int:
+    from smpgnn.training.run_folder import RunFolder
+    from smpgnn.training.saved import load_model
+
+    saved = load_model(path)
+    spec = saved.spec
+    count = sum(parameter.numel() for parameter in saved.network.parameters())
+    print(f"model       {spec.model}, {spec.num_layers} layers of width {spec.hidden_channels}")
+    print(f"parameters  {count:,}")
+    print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
+    print(f"predicts    {', '.join(saved.task.columns())}")
+    if path.is_dir():
+        record = RunFolder(path).read_record()
+        if record:
+            for part in ("validation", "test"):
+                values = "  ".join(f"{name} {value:.4f}" for name, value in record[part].items())
+                print(f"{part:<11} {values}")
+            print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
+            print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
+        else:
+            print("not finished: go on with --resume")
+    return 0
+
+
+def _data_set(arguments: argparse.Namespace) -> int:
+    from smpgnn.training.memory import largest_batch_bytes
+    from smpgnn.training.prepare import prepare
+
+    options = TASKS[arguments.what]()
+    if arguments.data_dir:
+        options = replace(options, data_dir=arguments.data_dir)
+    prepared = prepare(options)
+    for name in ("train", "val", "test"):
+        store = getattr(prepared.splits, name)
+        sizes = store.num_nodes.double()
+        print(
+            f"{name:<6} {len(store):>6} graphs, {sizes.mean():.1f} nodes (at most "
+            f"{int(sizes.max())}), {store.num_edges.double().mean():.1f} directed edges"
+        )
+    batch_size = arguments.batch_size or options.batch_size
+    need = largest_batch_bytes(prepared.splits.train, prepared.spec, batch_size)
+    print(f"memory of a training step with {batch_size} graphs: up to {need / 2**20:.0f} MiB")
+    return 0
+
+
+def _table(path: Path) -> int:
+    from smpgnn.data.tables import stream_table, table_columns
+
+    names = table_columns(path)
+    rows = 0
+    known = dict.fromkeys(names, 0)
+    first: dict[str, str] = {}
+    for chunk in stream_table(path):
+        rows += len(chunk)
+        for name in names:
+            there = chunk[name].dropna()
+            known[name] += len(there)
+            if name not in first and len(there):
+                first[name] = str(there.iloc[0])
+    print(f"{rows} rows, {len(names)} columns")
+    for name in names:
+        print(f"  {name:<24} {known[name]:>8} known, first: {first.get(name, '')}")
+    return 0

@@ -1,0 +1,164 @@
+"""The command `smpgnn`: one function a verb; torch is imported only when a verb needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from smpgnn.cli.arguments import Parser, add_options
+from smpgnn.errors import InputError
+from smpgnn.options import TASKS
+
+EXAMPLES = {
+    "cycles": "smpgnn train cycles --k 6 --n 42 --epochs 50 --output runs/cycles",
+    "properties": "smpgnn train properties --model smp --output runs/properties",
+    "zinc": "smpgnn train zinc --data-dir ~/data --output runs/zinc",
+    "molecules": "smpgnn train molecules data.csv --smiles-column smiles --targets logS",
+    "graphs": "smpgnn train graphs my_graphs/ --labels labels.csv --targets class",
+}
+
+
+def build_parser() -> Parser:
+    """All verbs with their options."""
+    parser = Parser(
+        prog="smpgnn",
+        description="Structural message-passing networks: train, evaluate, predict.",
+        epilog=f"example:\n  {EXAMPLES['molecules']}\n  smpgnn predict runs/... new.csv -o out.csv",
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and leave")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
+    _add_train(verbs)
+    _add_evaluate(verbs)
+    _add_predict(verbs)
+    _add_info(verbs)
+    return parser
+
+
+def _add_train(verbs: Any) -> None:
+    train = verbs.add_parser(
+        "train",
+        help="train a model",
+        description="Train a model on one of the paper's tasks or on data of your own.",
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.values()),
+    )
+    tasks = train.add_subparsers(dest="task_name", metavar="TASK", parser_class=Parser)
+    for name, kind in TASKS.items():
+        parser = tasks.add_parser(
+            name,
+            help=(kind.__doc__ or "").splitlines()[0],
+            description=(kind.__doc__ or "").splitlines()[0],
+            epilog=f"example:\n  {EXAMPLES[name]}",
+            usage=f"{EXAMPLES[name].split(' --')[0]} [options]",
+        )
+        has_path = "path" in kind.__dataclass_fields__
+        if has_path:
+            what = kind.__dataclass_fields__["path"].metadata["help"]
+            parser.add_argument("path", nargs="?", default="", help=what)
+        parser.add_argument("--config", metavar="FILE", help="YAML file with settings")
+        parser.add_argument(
+            "--print_config",
+            "--print-config",
+            action="store_true",
+            help="print all settings as YAML and leave",
+        )
+        parser.add_argument("--resume", action="store_true", help="go on with the run in --output")
+        if name in ("cycles", "properties", "zinc"):
+            parser.add_argument(
+                "--preset", choices=("paper",), help="settings of the paper's experiment"
+            )
+        add_options(parser, kind, leave_out=("path",) if has_path else ())
+        parser.set_defaults(parser=parser)
+
+
+def _add_evaluate(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "evaluate",
+        help="metrics of a trained model",
+        description="Metrics of a trained model on its test data, or on data of your own.",
+        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS new.csv",
+    )
+    parser.add_argument("run", metavar="RUN", help="folder of a run")
+    parser.add_argument(
+        "data", metavar="DATA", nargs="?", help="table or folder with targets; default: test part"
+    )
+    parser.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
+    parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
+    parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    parser.set_defaults(parser=parser)
+
+
+def _add_predict(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "predict",
+        help="predictions for new data",
+        description="Predictions for a table of SMILES or for graphs; every input row is kept.",
+        epilog="example:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv",
+    )
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or its model.safetensors")
+    parser.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
+    parser.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: found out")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.set_defaults(parser=parser)
+
+
+def _add_info(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "info",
+        help="what is in a run, model or data set",
+        description="What is in a run or model, what a data set holds, or which models there are.",
+        epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models",
+    )
+    parser.add_argument(
+        "what", metavar="WHAT", help="run folder, model file, table, task (zinc, …), or 'models'"
+    )
+    parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
+    parser.add_argument("--batch-size", metavar="B", type=int, help="for the memory of a batch")
+    parser.set_defaults(parser=parser)
+
+
+def run(words: Sequence[str]) -> int:
+    """Do what the words of a command line say."""
+    parser = build_parser()
+    arguments, unknown = parser.parse_known_args(list(words))
+    getattr(arguments, "parser", parser).refuse_unknown(unknown)
+    if arguments.version:
+        import smpgnn
+
+        print(f"smpgnn {smpgnn.__version__}")
+        return 0
+    if arguments.verb is None:
+        parser.print_help()
+        return 0
+    if arguments.verb == "train":
+        if arguments.task_name is None:
+            raise InputError(f"smpgnn train: name a task: {', '.join(TASKS)}.")
+        from smpgnn.cli.train import train as verb
+    elif arguments.verb == "evaluate":
+        from smpgnn.cli.evaluate import evaluate as verb
+    elif arguments.verb == "predict":
+        from smpgnn.cli.predict import predict as verb
+    else:
+        from smpgnn.cli.info import info as verb
+    return verb(arguments)
+
+
+def main() -> None:
+    """Entry point: errors of the input are one sentence and exit status 2."""
+    try:
+        status = run(sys.argv[1:])
+    except InputError as error:
+        print(f"smpgnn: {error}" if not str(error).startswith("smpgnn") else error, file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        print("smpgnn: interrupted.", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

@@ -1,0 +1,40 @@
+"""smpgnn predict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    from smpgnn.data.tables import existing_file
+    from smpgnn.training.predict import load, predict_graphs, predict_table
+
+    model = load(arguments.run, arguments.device)
+    if not model.reads_smiles:
+        lines = predict_graphs(model, arguments.data, arguments.output)
+        print(f"{lines} predictions written to {arguments.output}")
+        return 0
+    existing_file(arguments.data)
+    started = last = time.monotonic()
+
+    def progress(rows: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 2:
+            last = now
+            print(f"{rows:,} rows, {rows / (now - started):,.0f} a second", file=sys.stderr)
+
+    rows, failed = predict_table(
+        model,
+        arguments.data,
+        arguments.output,
+        smiles_column=arguments.smiles_column,
+        separator=arguments.separator,
+        progress=progress,
+    )
+    print(f"{rows} rows written to {arguments.output}")
+    if failed:
+        print(f"{failed} of them could not be read: the column 'error' says why.")
+    return 0

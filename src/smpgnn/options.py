@@ -1,0 +1,353 @@
+"""Every setting of a training run, as data: what the command line, YAML files and Python share.
+
+Nothing here needs torch, so that help and errors answer at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from smpgnn.errors import InputError
+
+MODELS = ("smp", "fast-smp", "mpnn", "fast-mpnn", "gin")
+
+
+def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": help, "choices": choices})
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What all kinds of training have in common."""
+
+    model: str = _option("smp", "network to train", MODELS)
+    hidden_channels: int = _option(32, "width of the contexts")
+    num_layers: int = _option(4, "number of layers: how many hops a node can see")
+    identifiers: str = _option(
+        "onehot", "rows of a context", ("onehot", "coloring", "neighborhood")
+    )
+    dropout: float = _option(0.0, "share of the features dropped before the last map")
+    norm: str = _option("batch", "norm of the rows before a layer", ("batch", "layer", "none"))
+    residual: bool = _option(True, "add the input of each layer to its output")
+    towers: int = _option(1, "groups of channels that do not mix, to save weights")
+    set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")
+    message_residual: bool = _option(False, "add the neighbour's context to its message (smp)")
+    update_residual: bool = _option(False, "add the prepared context to the update (smp)")
+    shared_extractor: bool = _option(False, "one extractor after all layers, to save weights")
+    extractor_channels: int = _option(0, "width of the extracted features; 0: four times the width")
+    epochs: int = _option(100, "passes over the training data")
+    batch_size: int = _option(64, "graphs in a batch")
+    batch_rows: int = _option(0, "most rows of contexts in a batch; 0: no limit but batch_size")
+    lr: float = _option(1e-3, "learning rate")
+    optimizer: str = _option("adamw", "optimiser", ("adamw", "adam", "sgd"))
+    momentum: float = _option(0.9, "momentum of sgd")
+    weight_decay: float = _option(1e-5, "weight decay")
+    schedule: str = _option(
+        "cosine",
+        "course of the learning rate",
+        ("cosine", "plateau", "step", "exponential", "constant"),
+    )
+    warmup_epochs: float = _option(2.0, "epochs over which the rate rises from 0 (cosine)")
+    decay: float = _option(0.5, "factor on the rate (plateau, step, exponential)")
+    decay_epochs: int = _option(20, "epochs between decays; for plateau: without improvement")
+    min_lr: float = _option(0.0, "stop when the rate falls below this (plateau)")
+    clip: float = _option(1.0, "largest norm of the gradient; 0: no limit")
+    patience: int = _option(0, "stop after so many epochs without improvement; 0: never")
+    seed: int = _option(0, "seed of everything random")
+    device: str = _option("auto", "where to train", ("auto", "cpu", "cuda"))
+    devices: int = _option(1, "processes on this machine (one a GPU)")
+    nodes: int = _option(1, "machines")
+    precision: str = _option("float32", "arithmetic", ("float32", "tf32", "bfloat16"))
+    data_dir: str = _option("", "folder with the data sets; else SMPGNN_DATA, else a cache")
+    output: str = _option("", "folder of the run; default: runs/, named after task, model and time")
+
+    @classmethod
+    def task_name(cls) -> str:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CyclesOptions(TrainOptions):
+    """Does the graph hold a cycle of length k?"""
+
+    k: int = _option(4, "length of the cycle: 4, 6 or 8")
+    n: int = _option(36, "nominal number of nodes: one of the paper's sizes for this k")
+    balance: str = _option("independent", "how the classes are made", ("independent", "matched"))
+    train_samples: int = _option(10000, "training graphs")
+    test_samples: int = _option(10000, "test graphs")
+    model: str = _option("fast-smp", "network to train", MODELS)
+    num_layers: int = _option(0, "number of layers; 0: k")
+    epochs: int = _option(50, "passes over the training data")
+    set_scale: float = _option(0.1, "factor on the initial set terms W2 and W3")
+
+    @classmethod
+    def task_name(cls) -> str:
+        return "cycles"
+
+
+@dataclass(frozen=True)
+class PropertiesOptions(TrainOptions):
+    """Distances, eccentricity, Laplacian; connectivity, diameter, spectral radius."""
+
+    connected: str = _option("published", "label of connectivity", ("published", "correct"))
+    hidden_channels: int = _option(64, "width of the contexts")
+    num_layers: int = _option(8, "number of layers: how many hops a node can see")
+    towers: int = _option(8, "groups of channels that do not mix, to save weights")
+    epochs: int = _option(300, "passes over the training data")
+    batch_size: int = _option(16, "graphs in a batch")
+    extractor_channels: int = _option(32, "width of the extracted features")
+
+    @classmethod
+    def task_name(cls) -> str:
+        return "properties"
+
+
+@dataclass(frozen=True)
+class ZincOptions(TrainOptions):
+    """Constrained solubility of molecules (ZINC)."""
+
+    edge_features: bool = _option(True, "use the bond types")
+    full: bool = _option(False, "all 250,000 molecules instead of the benchmark's 12,000")
+    hidden_channels: int = _option(32, "width of the contexts")
+    num_layers: int = _option(12, "number of layers: how many hops a node can see")
+    towers: int = _option(8, "groups of channels that do not mix, to save weights")
+    message_residual: bool = _option(True, "add the neighbour's context to its message (smp)")
+    shared_extractor: bool = _option(True, "one extractor after all layers, to save weights")
+    extractor_channels: int = _option(128, "width of the extracted features")
+    batch_size: int = _option(128, "graphs in a batch")
+    lr: float = _option(2e-3, "learning rate")
+    epochs: int = _option(300, "passes over the training data")
+
+    @classmethod
+    def task_name(cls) -> str:
+        return "zinc"
+
+
+@dataclass(frozen=True)
+class TableOptions(TrainOptions):
+    """What training on data of one's own has in common."""
+
+    targets: tuple[str, ...] = _option((), "names of the target columns or attributes")
+    task: str = _option("auto", "what to predict", ("auto", "regression", "classification"))
+    split: str = _option("random", "how to part the data", ("random", "scaffold"))
+    split_column: str = _option("", "column that says train, val or test; overrides split")
+    split_fractions: tuple[float, ...] = _option(
+        (0.8, 0.1, 0.1), "shares of training, validation and test data"
+    )
+    edge_features: bool = _option(True, "use the features of edges or bonds")
+    message_residual: bool = _option(True, "add the neighbour's context to its message (smp)")
+    lr: float = _option(2e-3, "learning rate")
+
+
+@dataclass(frozen=True)
+class MoleculesOptions(TableOptions):
+    """Properties of molecules, from a table of SMILES."""
+
+    path: str = _option("", "CSV or Parquet file")
+    smiles_column: str = _option("smiles", "name of the column with the SMILES")
+    separator: str = _option("", "separator of a CSV file; found out where not given")
+    num_layers: int = _option(6, "number of layers: how many hops a node can see")
+
+    @classmethod
+    def task_name(cls) -> str:
+        return "molecules"
+
+
+@dataclass(frozen=True)
+class GraphsOptions(TableOptions):
+    """Graphs of one's own, from a file or folder."""
+
+    path: str = _option("", "file or folder of graphs (node-link JSON, GraphML, edge lists)")
+    labels: str = _option("", "CSV table with the targets, one row a graph")
+    level: str = _option("graph", "what the targets belong to", ("graph", "node"))
+    identifiers: str = _option(
+        "neighborhood", "rows of a context", ("onehot", "coloring", "neighborhood")
+    )
+    batch_size: int = _option(32, "graphs in a batch")
+
+    @classmethod
+    def task_name(cls) -> str:
+        return "graphs"
+
+
+TASKS: dict[str, type[TrainOptions]] = {
+    cls.task_name(): cls
+    for cls in (CyclesOptions, PropertiesOptions, ZincOptions, MoleculesOptions, GraphsOptions)
+}
+
+#: The optimisers and schedules of the paper's experiments, by task.
+PAPER: dict[str, dict[str, Any]] = {
+    "cycles": {
+        "epochs": 300,
+        "batch_size": 16,
+        "optimizer": "sgd",
+        "lr": 1e-3,
+        "momentum": 0.5,
+        "weight_decay": 1e-4,
+        "schedule": "exponential",
+        "decay": 0.995,
+        "decay_epochs": 5,
+        "clip": 10.0,
+        "dropout": 0.5,
+        "residual": False,
+        "extractor_channels": 128,
+    },
+    "properties": {
+        "epochs": 3000,
+        "patience": 1000,
+        "batch_size": 16,
+        "optimizer": "adam",
+        "lr": 1e-3,
+        "weight_decay": 1e-6,
+        "schedule": "step",
+        "decay": 0.92,
+        "decay_epochs": 50,
+        "clip": 5.0,
+        "residual": False,
+        "set_scale": 0.1,
+    },
+    "zinc": {
+        "epochs": 3000,
+        "batch_size": 128,
+        "optimizer": "adam",
+        "lr": 1e-3,
+        "weight_decay": 1e-6,
+        "schedule": "plateau",
+        "decay": 0.5,
+        "decay_epochs": 100,
+        "min_lr": 5e-6,
+        "clip": 10.0,
+        "residual": False,
+        "set_scale": 0.1,
+        "update_residual": True,
+    },
+}
+
+Options = TypeVar("Options", bound=TrainOptions)
+
+
+def with_values(options: Options, values: dict[str, Any], where: str) -> Options:
+    """These options with some values replaced, each checked; `where` names their origin."""
+    hints = get_type_hints(type(options))
+    known = {f.name: f for f in fields(options)}
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(known)}."
+            raise InputError(f"{where}: unknown key '{name}': {hint}")
+        checked[name] = _checked(name, value, hints[name], known[name].metadata["choices"], where)
+    return replace(options, **checked)
+
+
+def paper_preset(options: Options) -> Options:
+    """The settings of the paper's experiment, where the task is one of its three."""
+    task = options.task_name()
+    if task not in PAPER:
+        raise InputError(f"--preset paper: the paper has no experiment '{task}'; leave it out.")
+    return replace(options, **PAPER[task])
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """The keys and values of a YAML file."""
+    import yaml
+
+    path = Path(path)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such file.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}.") from error
+    except yaml.YAMLError as error:
+        detail = " ".join(str(error).split())
+        raise InputError(f"{path}: not valid YAML: {detail}.") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: must hold lines of the form 'key: value'.")
+    return {str(key).replace("-", "_"): value for key, value in content.items()}
+
+
+def to_yaml(options: TrainOptions) -> str:
+    """The options as a YAML file that `read_config` reads back."""
+    import yaml
+
+    values = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(options).items()
+    }
+    text: str = yaml.safe_dump({"task_type": options.task_name(), **values}, sort_keys=False)
+    return text
+
+
+def from_config(values: dict[str, Any], where: str) -> TrainOptions:
+    """Options from the content of a config that names its `task_type`."""
+    rest = dict(values)
+    task = rest.pop("task_type", None)
+    if task not in TASKS:
+        raise InputError(f"{where}: task_type must be one of {', '.join(TASKS)}, not {task!r}.")
+    return with_values(TASKS[task](), rest, where)
+
+
+_POSITIVE = ("hidden_channels", "epochs", "batch_size", "lr", "devices", "nodes", "towers")
+_NOT_NEGATIVE = (
+    "batch_rows",
+    "weight_decay",
+    "warmup_epochs",
+    "clip",
+    "patience",
+    "min_lr",
+    "num_layers",
+    "extractor_channels",
+    "dropout",
+    "seed",
+)
+
+
+def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: str) -> Any:
+    wrong = InputError(f"{where}: {name} must be {_described(hint)}, not {value!r}.")
+    if hint is bool:
+        if not isinstance(value, bool):
+            raise wrong
+    elif hint is int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise wrong
+    elif hint is float:
+        if isinstance(value, str):  # YAML reads 1e-3 as text
+            try:
+                value = float(value)
+            except ValueError as error:
+                raise wrong from error
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise wrong
+        value = float(value)
+        if value != value or value in (float("inf"), float("-inf")):
+            raise wrong
+    elif hint is str:
+        value = "none" if value is None and "none" in choices else value
+        if not isinstance(value, str):
+            raise wrong
+    else:
+        item = float if "float" in str(hint) else str
+        values = [value] if isinstance(value, str | float | int) else value
+        if not isinstance(values, list | tuple):
+            raise wrong
+        value = tuple(_checked(name, entry, item, (), where) for entry in values)
+    if choices and value not in choices:
+        raise InputError(f"{where}: {name} must be one of {', '.join(choices)}, not {value!r}.")
+    if name in _POSITIVE and not value > 0:
+        raise InputError(f"{where}: {name} must be above 0, not {value}.")
+    if name in _NOT_NEGATIVE and value < 0:
+        raise InputError(f"{where}: {name} must not be negative, not {value}.")
+    if name == "dropout" and value >= 1:
+        raise InputError(f"{where}: dropout must be below 1, not {value}.")
+    return value
+
+
+def _described(hint: Any) -> str:
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    return names.get(hint, "a list")

@@ -1,0 +1,147 @@
+"""What happens around the epochs: checkpoints that survive a kill, curves, early stop, progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from smpgnn.files import replacing
+from smpgnn.training.module import GraphModule
+from smpgnn.training.run_folder import RunFolder
+from smpgnn.training.saved import SavedModel, save_model
+
+
+class Keeper(pl.Callback):
+    """After every epoch: metrics.csv, the best model, last.ckpt, and the decision to stop.
+
+    Each file is written beside and renamed, so a kill at any moment leaves whole files, and the run
+    goes on from the last epoch that was finished.
+    """
+
+    def __init__(self, folder: RunFolder, saved: SavedModel, patience: int) -> None:
+        self.folder, self.saved, self.patience = folder, saved, patience
+        self.best: float | None = None
+        self.best_epoch = -1
+        self.history: list[dict[str, float]] = []
+        self.seconds_before = 0.0
+        self._start = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the run so far, earlier parts included."""
+        return self.seconds_before + time.monotonic() - self._start
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, GraphModule)
+        task = pl_module.task
+        values = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        line = {"epoch": float(trainer.current_epoch + 1), "seconds": round(self.seconds, 3)}
+        self.history.append({**line, **values})
+        value = values[f"val_{task.monitor}"]
+        better = self.best is None or (
+            value > self.best if task.larger_is_better else value < self.best
+        )
+        if better:
+            self.best, self.best_epoch = value, trainer.current_epoch + 1
+        if self.patience and trainer.current_epoch + 1 - self.best_epoch >= self.patience:
+            trainer.should_stop = True
+        if trainer.is_global_zero:
+            self.folder.write_metrics(self.history)
+            if better:
+                save_model(self.folder.model, self.saved)
+        with replacing(self.folder.last) as beside:
+            trainer.save_checkpoint(beside)  # all processes take part; only the first one writes
+            if not trainer.is_global_zero:
+                beside.write_bytes(b"")
+        trainer.strategy.barrier("last")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+            "history": self.history,
+            "seconds": self.seconds,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best, self.best_epoch = state_dict["best"], state_dict["best_epoch"]
+        self.history = list(state_dict["history"])
+        self.seconds_before = state_dict["seconds"]
+
+
+class ProgressLine(pl.Callback):
+    """One bar for the whole run, with loss, validation metric and the time left.
+
+    On a terminal it moves with every step; into a file or pipe a line is printed now and then.
+    """
+
+    def __init__(self, keeper: Keeper, quiet: bool = False) -> None:
+        self.keeper, self.quiet = keeper, quiet
+        self.console = Console(file=sys.stderr)
+        self.bar: Progress | None = None
+        self.task: TaskID | None = None
+        self._printed = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.quiet or not trainer.is_global_zero or not self.console.is_terminal:
+            return
+        self.bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        steps = int(trainer.num_training_batches)
+        total = steps * int(trainer.max_epochs or 0)
+        self.bar.start()
+        self.task = self.bar.add_task(
+            "train", total=total, completed=trainer.current_epoch * steps, epoch="", note=""
+        )
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
+    ) -> None:
+        if self.bar is not None and self.task is not None:
+            epoch = f"{trainer.current_epoch + 1}/{trainer.max_epochs}"
+            self.bar.update(self.task, advance=1, epoch=epoch)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert isinstance(pl_module, GraphModule)
+        if self.quiet or not trainer.is_global_zero or not self.keeper.history:
+            return
+        line, monitor = self.keeper.history[-1], pl_module.task.monitor
+        note = (
+            f"loss {line['train_loss']:.4g}  validation {monitor} {line[f'val_{monitor}']:.4f}"
+            f"  best {self.keeper.best:.4f}"
+        )
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, note=note)
+            return
+        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
+        if last or trainer.current_epoch == 0 or time.monotonic() - self._printed > 10:
+            self._printed = time.monotonic()
+            self.console.print(
+                f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}  {note}"
+                f"  {line['seconds']:.0f} s",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._stop()
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None

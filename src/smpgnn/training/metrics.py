@@ -1,0 +1,73 @@
+"""Metrics that torchmetrics does not have."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from smpgnn.data.store import GraphBatch
+
+
+class BinaryLabelAccuracy(Metric):
+    """Share of the known yes-or-no labels that are right, over all labels together."""
+
+    full_state_update = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.right: Tensor
+        self.known: Tensor
+        self.add_state("right", torch.tensor(0), dist_reduce_fx="sum")
+        self.add_state("known", torch.tensor(0), dist_reduce_fx="sum")
+
+    def update(self, logits: Tensor, target: Tensor) -> None:
+        known = ~target.isnan()
+        self.right += ((logits > 0) == (target > 0.5))[known].sum()
+        self.known += known.sum()
+
+    def compute(self) -> Tensor:
+        return self.right / self.known.clamp(min=1)
+
+
+class LogMSEBySize(Metric):
+    """log10 of the squared error of the six graph properties, averaged over graph sizes.
+
+    As published: the mean squared error of all graphs of one size, its mean over the sizes, the
+    logarithm; the result is the mean over the six targets.
+    """
+
+    full_state_update = False
+    largest = 1024
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node_error: Tensor
+        self.graph_error: Tensor
+        self.graphs: Tensor
+        for name, width in (("node_error", 3), ("graph_error", 3)):
+            zeros = torch.zeros(self.largest, width, dtype=torch.float64)
+            self.add_state(name, zeros, dist_reduce_fx="sum")
+        self.add_state(
+            "graphs", torch.zeros(self.largest, dtype=torch.float64), dist_reduce_fx="sum"
+        )
+
+    def update(self, nodes: Tensor, graphs: Tensor, batch: GraphBatch) -> None:
+        assert batch.y is not None
+        assert batch.y_node is not None
+        size = torch.bincount(batch.batch, minlength=batch.num_graphs)
+        self.node_error.index_add_(0, size[batch.batch], (nodes - batch.y_node).double().square())
+        self.graph_error.index_add_(0, size, (graphs - batch.y).double().square())
+        self.graphs.index_add_(0, size, torch.ones_like(size, dtype=torch.float64))
+
+    def by_target(self) -> Tensor:
+        """log10 of the error of dist, ecc, lap, conn, diam, rad, [6]."""
+        there = self.graphs > 0
+        size = torch.arange(self.largest, device=self.graphs.device)[there].unsqueeze(1)
+        count = self.graphs[there].unsqueeze(1)
+        nodes = self.node_error[there] / (count * size)
+        graphs = self.graph_error[there] / count
+        return torch.cat([nodes.mean(0), graphs.mean(0)]).log10()
+
+    def compute(self) -> Tensor:
+        return self.by_target().mean()

@@ -1,0 +1,255 @@
+"""From the options of a run to its data, task and network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from smpgnn.data.base import Splits
+from smpgnn.data.graph_schema import Attribute, GraphSchema
+from smpgnn.data.splits import Split, given_split, random_split, scaffold_split, stratified_split
+from smpgnn.data.store import GraphStore
+from smpgnn.data.targets import TargetSpec
+from smpgnn.errors import InputError
+from smpgnn.models.registry import NetworkSpec
+from smpgnn.options import (
+    CyclesOptions,
+    GraphsOptions,
+    MoleculesOptions,
+    PropertiesOptions,
+    TableOptions,
+    TrainOptions,
+    ZincOptions,
+)
+from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Data, task and network of a run, and how raw input becomes graphs (`source`).
+
+    `notes` are sentences that a person should see: rows left out, sizes of the parts.
+    """
+
+    splits: Splits
+    task: Task
+    spec: NetworkSpec
+    source: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def prepare(options: TrainOptions) -> Prepared:
+    """Load or make the data that the options name."""
+    makers: dict[type[TrainOptions], Callable[[Any], Prepared]] = {
+        CyclesOptions: _cycles,
+        PropertiesOptions: _properties,
+        ZincOptions: _zinc,
+        MoleculesOptions: _molecules,
+        GraphsOptions: _graphs,
+    }
+    return makers[type(options)](options)
+
+
+def assemble(
+    options: TrainOptions,
+    splits: Splits,
+    task: Task,
+    source: dict[str, Any],
+    *,
+    edge_features: bool = True,
+    num_layers: int | None = None,
+    notes: tuple[str, ...] = (),
+) -> Prepared:
+    """Fit the network to the widths of the data."""
+    spec = NetworkSpec.from_options(
+        options,
+        in_channels=_width(splits.train.x),
+        edge_channels=_width(splits.train.edge_attr) if edge_features else 0,
+        node_outputs=task.node_outputs,
+        graph_outputs=task.graph_outputs,
+        num_layers=num_layers,
+    )
+    sizes = ", ".join(
+        f"{len(part)} {name}"
+        for name, part in (
+            ("training", splits.train),
+            ("validation", splits.val),
+            ("test", splits.test),
+        )
+    )
+    return Prepared(splits, task, spec, source, (*notes, f"Graphs: {sizes}."))
+
+
+def _width(features: Tensor | None) -> int:
+    return 0 if features is None else features.size(1)
+
+
+def _cycles(options: CyclesOptions) -> Prepared:
+    from smpgnn.data.cycles import cycle_splits
+
+    splits = cycle_splits(
+        options.k,
+        options.n,
+        balance=cast(Any, options.balance),
+        seed=options.seed,
+        train=options.train_samples,
+        test=options.test_samples,
+    )
+    task = Classification(name="cycle", classes=("no", "yes"))
+    source = {"kind": "graphs", "schema": GraphSchema("graph").to_dict()}
+    return assemble(options, splits, task, source, num_layers=options.num_layers or options.k)
+
+
+def _properties(options: PropertiesOptions) -> Prepared:
+    from smpgnn.data.properties import property_splits
+
+    splits = property_splits(connected=cast(Any, options.connected))
+    inputs = (Attribute("source", "number"), Attribute("value", "number"))
+    source = {"kind": "graphs", "schema": GraphSchema("graph", node_attributes=inputs).to_dict()}
+    return assemble(options, splits, GraphProperties(), source)
+
+
+def _zinc(options: ZincOptions) -> Prepared:
+    from smpgnn.data.zinc import zinc_splits
+
+    splits = zinc_splits(options.data_dir or None, subset=not options.full)
+    task = Regression.fit(("y",), splits.train)
+    source = {"kind": "zinc", "smiles_column": "smiles"}
+    return assemble(options, splits, task, source, edge_features=options.edge_features)
+
+
+def _molecules(options: MoleculesOptions) -> Prepared:
+    from smpgnn.data.molecules import MoleculeFeaturizer
+    from smpgnn.data.tables import read_table
+    from smpgnn.data.targets import parse_targets
+
+    if not options.path:
+        raise InputError("molecules: name the table, as in: smpgnn train molecules data.csv.")
+    if not options.targets:
+        raise InputError("--targets: name the column to learn, as in: --targets logS.")
+    columns = [options.smiles_column, *options.targets]
+    if options.split_column:
+        columns.append(options.split_column)
+    frame = read_table(options.path, columns, separator=options.separator or None)
+    targets = parse_targets(frame, options.targets, options.task, source=options.path)
+    smiles = frame[options.smiles_column].tolist()
+    found = MoleculeFeaturizer().featurize(smiles)
+    if len(found.store) == 0:
+        first = next(iter(found.errors.values()))
+        raise InputError(
+            f"{options.path}: no row of column '{options.smiles_column}' is a molecule "
+            f"(first: {first}): is it the right column?"
+        )
+    kept = found.index.tolist()
+    store = replace(found.store, y=targets.values[found.index].float())
+    given = frame[options.split_column].iloc[kept].tolist() if options.split_column else None
+    split = _split(options, store, targets.spec, given, [smiles[row] for row in kept])
+    notes = _left_out(found.errors, frame.index.tolist(), options.path)
+    return _own_data(
+        options,
+        Splits(*(store.select(part) for part in split)),
+        targets.spec,
+        "graph",
+        {"kind": "molecules", "smiles_column": options.smiles_column},
+        notes,
+    )
+
+
+def _graphs(options: GraphsOptions) -> Prepared:
+    from smpgnn.data.graphs import read_graphs
+
+    if not options.path:
+        raise InputError("graphs: name the file or folder, as in: smpgnn train graphs FOLDER.")
+    table = read_graphs(
+        options.path,
+        labels=options.labels or None,
+        target=options.targets or None,
+        level=cast(Any, options.level),
+        task=options.task,
+    )
+    if table.schema.targets is None:
+        raise InputError(
+            f"{options.path}: no target was found: name one with --targets, "
+            "or give a table with --labels."
+        )
+    return prepare_store(options, table.store, table.schema.targets, table.schema)
+
+
+def prepare_store(
+    options: TableOptions, store: GraphStore, targets: TargetSpec, schema: GraphSchema | None
+) -> Prepared:
+    """Graphs that are in memory already, with targets in `y` or `y_node`."""
+    level = "node" if store.y is None else "graph"
+    if store.y is not None:
+        store = replace(store, y=store.y.float())
+    if level == "node" and len(store) < 3:
+        splits = _split_nodes(options, store)
+    else:
+        splits = Splits(
+            *(store.select(part) for part in _split(options, store, targets, None, None))
+        )
+    source: dict[str, Any] = {"kind": "graphs"}
+    if schema is not None:
+        source["schema"] = schema.to_dict()
+    return _own_data(options, splits, targets, level, source, ())
+
+
+def _own_data(
+    options: TableOptions,
+    splits: Splits,
+    targets: TargetSpec,
+    level: str,
+    source: dict[str, Any],
+    notes: tuple[str, ...],
+) -> Prepared:
+    task: Task
+    if targets.task == "regression":
+        task = Regression.fit(targets.names, splits.train, level)
+    elif len(targets.names) == 1:
+        task = Classification(name=targets.names[0], classes=targets.classes[0], level=level)
+    else:
+        pairs = tuple((labels[0], labels[1]) for labels in targets.classes)
+        task = MultiLabel(names=targets.names, classes=pairs, level=level)
+    return assemble(options, splits, task, source, edge_features=options.edge_features, notes=notes)
+
+
+def _split(
+    options: TableOptions,
+    store: GraphStore,
+    targets: TargetSpec,
+    given: list[Any] | None,
+    smiles: list[str] | None,
+) -> Split:
+    if given is not None:
+        return given_split(given, source=f"column '{options.split_column}'")
+    if options.split == "scaffold":
+        if smiles is None:
+            raise InputError("--split scaffold: only molecules have scaffolds; take random.")
+        return scaffold_split(smiles, options.split_fractions, options.seed)
+    single = targets.task == "classification" and len(targets.names) == 1
+    if single and store.y is not None:
+        return stratified_split(store.y[:, 0], options.split_fractions, options.seed)
+    return random_split(len(store), options.split_fractions, options.seed)
+
+
+def _split_nodes(options: TableOptions, store: GraphStore) -> Splits:
+    """Of one or two graphs the nodes are parted: each part sees all nodes, and its own targets."""
+    assert store.y_node is not None
+    known = torch.nonzero(~store.y_node.isnan().all(1)).flatten()
+    parts = []
+    for part in random_split(known.numel(), options.split_fractions, options.seed):
+        visible = torch.full_like(store.y_node, torch.nan)
+        visible[known[part]] = store.y_node[known[part]]
+        parts.append(replace(store, y_node=visible))
+    return Splits(*parts)
+
+
+def _left_out(errors: dict[int, str], names: list[Any], path: str) -> tuple[str, ...]:
+    if not errors:
+        return ()
+    row, reason = next(iter(errors.items()))
+    return (f"{path}: {len(errors)} rows left out, the first at line {names[row]}: {reason}.",)

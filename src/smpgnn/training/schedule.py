@@ -1,0 +1,46 @@
+"""Learning rates over time: a number for each step, without hidden state but for the plateau."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from smpgnn.options import TrainOptions
+
+
+@dataclass
+class Plateau:
+    """Lower the rate when the monitored value has not improved for `patience` epochs."""
+
+    factor: float
+    patience: int
+    scale: float = 1.0
+    best: float = math.inf
+    waited: int = 0
+
+    def report(self, value: float) -> None:
+        """Take note of the value of an epoch; smaller is better."""
+        if value < self.best:
+            self.best, self.waited = value, 0
+            return
+        self.waited += 1
+        if self.waited > self.patience:
+            self.scale, self.waited = self.scale * self.factor, 0
+
+
+def rate_factor(options: TrainOptions, step: int, steps_per_epoch: int) -> float:
+    """What the learning rate is multiplied with at this step (counted from 0)."""
+    epoch = step / max(1, steps_per_epoch)
+    if options.schedule == "exponential":
+        return math.pow(options.decay, int(epoch) / max(1, options.decay_epochs))
+    if options.schedule == "step":
+        return math.pow(options.decay, int(epoch) // max(1, options.decay_epochs))
+    if options.schedule == "cosine":
+        if epoch < options.warmup_epochs:
+            return (epoch + 1 / max(1, steps_per_epoch)) / (
+                options.warmup_epochs + 1 / max(1, steps_per_epoch)
+            )
+        rest = max(1e-9, options.epochs - options.warmup_epochs)
+        done = min(1.0, (epoch - options.warmup_epochs) / rest)
+        return 0.5 * (1 + math.cos(math.pi * done))
+    return 1.0

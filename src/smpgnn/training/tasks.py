@@ -1,0 +1,297 @@
+"""Tasks: what the numbers that a network puts out mean, how they are scored, and how shown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricCollection
+from torchmetrics.classification import MulticlassAccuracy
+
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.errors import InputError
+from smpgnn.training.metrics import BinaryLabelAccuracy, LogMSEBySize
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """One kind of target. `monitor` is the validation metric that chooses the best weights."""
+
+    monitor: str = ""
+    larger_is_better: bool = False
+
+    @property
+    @abstractmethod
+    def node_outputs(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def graph_outputs(self) -> int: ...
+
+    @abstractmethod
+    def loss(self, output: Any, batch: GraphBatch) -> Tensor: ...
+
+    @abstractmethod
+    def metrics(self) -> MetricCollection: ...
+
+    @abstractmethod
+    def update(self, metrics: MetricCollection, output: Any, batch: GraphBatch) -> None: ...
+
+    @abstractmethod
+    def columns(self) -> list[str]:
+        """Names of the columns of a table of predictions."""
+
+    @abstractmethod
+    def predict(self, output: Any) -> list[list[Any]]:
+        """One list of column values for each graph (or node, where targets belong to nodes)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Regression(Task):
+    """One or several numbers a graph or node; the network predicts them standardised.
+
+    Missing targets (NaN) count neither in the loss nor in the metrics.
+    """
+
+    names: tuple[str, ...] = ("y",)
+    mean: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
+    level: str = "graph"
+    monitor: str = "mae"
+    larger_is_better: bool = False
+
+    @classmethod
+    def fit(cls, names: tuple[str, ...], store: GraphStore, level: str = "graph") -> Regression:
+        """Mean and standard deviation from the training data."""
+        target = store.y if level == "graph" else store.y_node
+        assert target is not None
+        means, scales = [], []
+        for name, column in zip(names, target.double().unbind(1), strict=True):
+            known = column[~column.isnan()]
+            if known.numel() == 0:
+                raise InputError(
+                    f"target '{name}' has no value in the training part: split differently."
+                )
+            means.append(known.mean().item())
+            scales.append(known.std(correction=0).item() or 1.0)
+        return cls(names=names, mean=tuple(means), scale=tuple(scales), level=level)
+
+    @property
+    def node_outputs(self) -> int:
+        return len(self.names) if self.level == "node" else 0
+
+    @property
+    def graph_outputs(self) -> int:
+        return len(self.names) if self.level == "graph" else 0
+
+    def _target(self, batch: GraphBatch) -> Tensor:
+        target = batch.y if self.level == "graph" else batch.y_node
+        assert target is not None
+        return target
+
+    def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
+        target = self._target(batch)
+        known = ~target.isnan()
+        wanted = (target - output.new_tensor(self.mean)) / output.new_tensor(self.scale)
+        gap = (output - wanted.to(output.dtype).nan_to_num()).abs()
+        return (gap * known).sum() / known.sum().clamp(min=1)
+
+    def metrics(self) -> MetricCollection:
+        single: dict[str, Metric | MetricCollection] = {
+            "mae": MeanAbsoluteError(),
+            "mse": MeanSquaredError(),
+        }
+        if len(self.names) > 1:
+            single |= {f"mae {name}": MeanAbsoluteError() for name in self.names}
+        return MetricCollection(single, compute_groups=False)
+
+    def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
+        target, values = self._target(batch).float(), self.values(output)
+        known = ~target.isnan()
+        if known.any():
+            metrics["mae"].update(values[known], target[known])
+            metrics["mse"].update(values[known], target[known])
+        if len(self.names) > 1:
+            for number, name in enumerate(self.names):
+                there = known[:, number]
+                if there.any():
+                    metrics[f"mae {name}"].update(values[there, number], target[there, number])
+
+    def values(self, output: Tensor) -> Tensor:
+        """The prediction in the units of the targets, float32."""
+        output = output.float()
+        return output * output.new_tensor(self.scale) + output.new_tensor(self.mean)
+
+    def columns(self) -> list[str]:
+        return [f"predicted_{name}" for name in self.names]
+
+    def predict(self, output: Tensor) -> list[list[Any]]:
+        rows: list[list[Any]] = self.values(output).tolist()
+        return rows
+
+
+@dataclass(frozen=True)
+class Classification(Task):
+    """One label of several a graph or node."""
+
+    name: str = "y"
+    classes: tuple[str, ...] = ("0", "1")
+    level: str = "graph"
+    monitor: str = "accuracy"
+    larger_is_better: bool = True
+
+    @property
+    def node_outputs(self) -> int:
+        return len(self.classes) if self.level == "node" else 0
+
+    @property
+    def graph_outputs(self) -> int:
+        return len(self.classes) if self.level == "graph" else 0
+
+    def _target(self, batch: GraphBatch) -> Tensor:
+        """Class numbers, −1 where not known, [R]."""
+        target = batch.y if self.level == "graph" else batch.y_node
+        assert target is not None
+        column = target[:, 0]
+        if column.is_floating_point():
+            column = column.nan_to_num(-1.0)
+        return column.long()
+
+    def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
+        target = self._target(batch)
+        total = F.cross_entropy(output, target, ignore_index=-1, reduction="sum")
+        return total / (target >= 0).sum().clamp(min=1)
+
+    def metrics(self) -> MetricCollection:
+        accuracy = MulticlassAccuracy(len(self.classes), average="micro", ignore_index=-1)
+        return MetricCollection({"accuracy": accuracy})
+
+    def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
+        metrics["accuracy"].update(output.float().argmax(1), self._target(batch))
+
+    def columns(self) -> list[str]:
+        return [f"predicted_{self.name}", *(f"p_{label}" for label in self.classes)]
+
+    def predict(self, output: Tensor) -> list[list[Any]]:
+        shares = output.float().softmax(1)
+        best = shares.argmax(1).tolist()
+        return [[self.classes[top], *row] for top, row in zip(best, shares.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class MultiLabel(Task):
+    """Several yes-or-no labels a graph; missing ones count neither in loss nor metric."""
+
+    names: tuple[str, ...] = ("y",)
+    classes: tuple[tuple[str, str], ...] = (("0", "1"),)
+    level: str = "graph"
+    monitor: str = "accuracy"
+    larger_is_better: bool = True
+
+    @property
+    def node_outputs(self) -> int:
+        return len(self.names) if self.level == "node" else 0
+
+    @property
+    def graph_outputs(self) -> int:
+        return len(self.names) if self.level == "graph" else 0
+
+    def _target(self, batch: GraphBatch) -> Tensor:
+        target = batch.y if self.level == "graph" else batch.y_node
+        assert target is not None
+        return target.float()
+
+    def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
+        target = self._target(batch)
+        known = ~target.isnan()
+        gap = F.binary_cross_entropy_with_logits(
+            output, target.nan_to_num().to(output.dtype), reduction="none"
+        )
+        return (gap * known).sum() / known.sum().clamp(min=1)
+
+    def metrics(self) -> MetricCollection:
+        return MetricCollection({"accuracy": BinaryLabelAccuracy()})
+
+    def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
+        metrics["accuracy"].update(output, self._target(batch))
+
+    def columns(self) -> list[str]:
+        pairs = zip(self.names, self.classes, strict=True)
+        return [
+            column
+            for name, labels in pairs
+            for column in (f"predicted_{name}", f"p_{name}_{labels[1]}")
+        ]
+
+    def predict(self, output: Tensor) -> list[list[Any]]:
+        rows = []
+        for row in output.float().sigmoid().tolist():
+            line: list[Any] = []
+            for share, labels in zip(row, self.classes, strict=True):
+                line += [labels[int(share > 0.5)], share]
+            rows.append(line)
+        return rows
+
+
+@dataclass(frozen=True)
+class GraphProperties(Task):
+    """The six targets of the graph-properties benchmark: three of nodes, three of graphs."""
+
+    monitor: str = "log_mse"
+    larger_is_better: bool = False
+
+    @property
+    def node_outputs(self) -> int:
+        return 3
+
+    @property
+    def graph_outputs(self) -> int:
+        return 3
+
+    def loss(self, output: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
+        assert batch.y is not None
+        assert batch.y_node is not None
+        nodes = (output[0] - batch.y_node.to(output[0].dtype)).square().mean(0)
+        graphs = (output[1] - batch.y.to(output[1].dtype)).square().mean(0)
+        return torch.cat([nodes, graphs]).mean()
+
+    def metrics(self) -> MetricCollection:
+        return MetricCollection({"log_mse": LogMSEBySize()}, compute_groups=False)
+
+    def update(
+        self, metrics: MetricCollection, output: tuple[Tensor, Tensor], batch: GraphBatch
+    ) -> None:
+        metric = metrics["log_mse"]
+        metric.update(output[0].float(), output[1].float(), batch)
+
+    def columns(self) -> list[str]:
+        return ["predicted_conn", "predicted_diam", "predicted_rad"]
+
+    def predict(self, output: tuple[Tensor, Tensor]) -> list[list[Any]]:
+        rows: list[list[Any]] = output[1].float().tolist()
+        return rows
+
+
+KINDS: dict[str, type[Task]] = {
+    kind.__name__: kind for kind in (Regression, Classification, MultiLabel, GraphProperties)
+}
+
+
+def task_from_dict(content: dict[str, Any]) -> Task:
+    """The task that `to_dict` described."""
+    values = dict(content)
+    kind = values.pop("kind", None)
+    if kind not in KINDS:
+        raise InputError(f"unknown kind of task {kind!r}: saved by a newer version?")
+    return KINDS[kind](**{name: _tuples(value) for name, value in values.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
