@@ -65,7 +65,8 @@ def set_map(module: SetLinear, u: Tensor, graphs: Padded) -> Tensor:
     eye = torch.zeros(u.shape[:2], device=u.device, dtype=u.dtype)
     eye[torch.arange(u.size(0), device=u.device), graphs.place] = 1
     own = eye.unsqueeze(2) * module.w3(mean).unsqueeze(1)
-    return module.w1(u) + module.w2(mean).unsqueeze(1) + own
+    prepared: Tensor = module.w1(u) + module.w2(mean).unsqueeze(1) + own
+    return prepared
 
 
 def layer(module: nn.Module, u: Tensor, edge_attr: Tensor | None, graphs: Padded) -> Tensor:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
@@ -14,8 +16,9 @@ from smpgnn.errors import InputError
 class RowBatchNorm(nn.BatchNorm1d):
     """Batch norm over all rows of all contexts, each counted with its multiplicity.
 
-    In training the statistics are those that one-hot contexts of the same graphs would have. Where
-    there is one row only, its variance is 0 and the result is the bias, not an error.
+    In training the statistics are those that one-hot contexts of the same graphs would have, and
+    where several processes train together, those of all their rows. Where there is one row only,
+    its variance is 0 and the result is the bias, not an error.
 
     Shapes: rows [P, C] to [P, C].
     """
@@ -27,9 +30,10 @@ class RowBatchNorm(nn.BatchNorm1d):
         """Normalise rows [P, C], each of which counts `multiplicity` times."""
         if rows.size(0) == 0:
             return rows
-        if not self.training or (multiplicity is None and rows.size(0) > 1):
+        together = self.training and _processes() > 1
+        if not self.training or (multiplicity is None and rows.size(0) > 1 and not together):
             return super().forward(rows)
-        count, mean, variance = _weighted_moments(rows, multiplicity)
+        count, mean, variance = _weighted_moments(rows, multiplicity, together)
         self._track(count, mean.detach(), variance.detach())
         normal = (rows - mean) * torch.rsqrt(variance + self.eps)
         return normal * self.weight + self.bias
@@ -67,12 +71,43 @@ def row_norm(name: str | None, channels: int) -> nn.Module:
     return norms[name](channels)
 
 
-def _weighted_moments(rows: Tensor, multiplicity: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def _weighted_moments(
+    rows: Tensor, multiplicity: Tensor | None, together: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Number of rows, mean and variance of each channel, over all processes if `together`."""
     if multiplicity is None:
         multiplicity = torch.ones(rows.size(0), dtype=torch.long, device=rows.device)
     wide = rows.float() if rows.dtype in (torch.bfloat16, torch.float16) else rows
     weight = multiplicity.to(wide.dtype)
-    count = weight.sum()
-    mean = (weight / count) @ wide
-    variance = (weight / count) @ (wide - mean).square()
-    return count, mean, variance
+    sums = torch.cat([weight.sum().unsqueeze(0), weight @ wide])
+    sums = _sum_over_processes(sums) if together else sums
+    count, mean = sums[0].detach(), sums[1:] / sums[0].detach()
+    squares = weight @ (wide - mean).square()
+    squares = _sum_over_processes(squares) if together else squares
+    return count, mean, squares / count
+
+
+def _processes() -> int:
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return 1
+    return distributed.get_world_size()
+
+
+class _SumOverProcesses(Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        total = values.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+
+def _sum_over_processes(values: Tensor) -> Tensor:
+    total: Tensor = _SumOverProcesses.apply(values)  # type: ignore[no-untyped-call]
+    return total
