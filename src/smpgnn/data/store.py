@@ -145,7 +145,7 @@ class GraphStore:
 
     @classmethod
     def from_data_list(cls, graphs: Sequence[Data]) -> GraphStore:
-        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph), `y_node`, where all of them have it."""
+        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph), `y_node`, where all have them."""
         if len(graphs) == 0:
             raise InputError("There is no graph in the list: give at least one.")
         sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])

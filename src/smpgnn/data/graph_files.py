@@ -1,0 +1,232 @@
+"""Files of graphs: NetworkX node-link JSON, GraphML and edge lists. Nothing in a file is run."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from smpgnn.data.graphml import read_graphml
+from smpgnn.data.raw_graph import RawEdge, RawGraph, assemble
+from smpgnn.data.tables import existing_file
+from smpgnn.errors import InputError
+
+FORMATS = (".json", ".jsonl", ".graphml", ".edgelist", ".txt", ".csv", ".tsv")
+_HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
+
+
+def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) -> list[RawGraph]:
+    """All graphs of a file, or of the files in a folder that have a known ending, by name.
+
+    `directed` is for edge lists only, which do not say it themselves; `skip` is a file of the
+    folder that is no graph.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return list(_reader(existing_file(path))(path, directed))
+    files = [
+        file
+        for file in sorted(path.iterdir())
+        if file.is_file()
+        and file.suffix.lower() in FORMATS
+        and not file.name.startswith(".")
+        and (skip is None or not file.samefile(skip))
+    ]
+    if not files:
+        raise InputError(
+            f"{path} holds no file with graphs: the known endings are {', '.join(FORMATS)}."
+        )
+    return [graph for file in files for graph in _reader(existing_file(file))(file, directed)]
+
+
+def _reader(file: Path) -> Callable[[Path, bool], Iterator[RawGraph]]:
+    readers: dict[str, Callable[[Path, bool], Iterator[RawGraph]]] = {
+        ".json": _read_json,
+        ".jsonl": _read_json_lines,
+        ".graphml": lambda file, _: read_graphml(file),
+    }
+    suffix = file.suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"{file} has an unknown ending: the known ones are {', '.join(FORMATS)}.")
+    return readers.get(suffix, _read_edge_list)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
+
+
+# Node-link JSON
+
+
+def _read_json(file: Path, directed: bool) -> Iterator[RawGraph]:
+    data = _parse(_text(file), str(file))
+    if not isinstance(data, list):
+        yield _node_link(data, str(file), (file.name, file.stem))
+        return
+    if not data:
+        raise InputError(f"{file} is an empty list: give at least one graph.")
+    for number, item in enumerate(data):
+        place = f"{file}, graph {number}"
+        yield _node_link(item, place, (f"{file.name}[{number}]", str(number)), listed=True)
+
+
+def _read_json_lines(file: Path, directed: bool) -> Iterator[RawGraph]:
+    number = 0
+    for line, text in enumerate(_text(file).split("\n"), start=1):
+        if text.strip():
+            place = f"{file}, line {line}"
+            names = (f"{file.name}[{number}]", str(number))
+            yield _node_link(_parse(text, place), place, names, listed=True)
+            number += 1
+    if number == 0:
+        raise InputError(f"{file} holds nothing but blanks: give one graph a line.")
+
+
+def _parse(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{place} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from error
+    except RecursionError as error:
+        raise InputError(f"{place} is nested too deeply to be a graph.") from error
+
+
+def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = False) -> RawGraph:
+    """A graph as networkx.node_link_data writes it; edges are under 'edges' or 'links'."""
+    if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
+        raise InputError(
+            f"{place} is not a node-link graph: it needs an object with a list 'nodes' and a list "
+            "'edges' (or 'links'), as networkx.node_link_data writes."
+        )
+    links = data.get("edges", data.get("links"))
+    if not isinstance(links, list):
+        raise InputError(f"{place} has no list 'edges' or 'links': add it, empty if need be.")
+    attributes = data.get("graph") or {}
+    if not isinstance(attributes, dict):
+        raise InputError(f"{place}: 'graph' must be an object with the graph's attributes.")
+    own = [attributes.get("name"), attributes.get("id"), data.get("name"), data.get("id")]
+    called = tuple(str(name) for name in own if isinstance(name, str | int) and name != "")
+    nodes: dict[Hashable, Mapping[str, object]] = {}
+    for position, item in enumerate(data["nodes"]):
+        if not isinstance(item, dict) or "id" not in item:
+            raise InputError(f"{place}: node {position} has no 'id': give it one.")
+        node = _identity(item["id"])
+        if node in nodes:
+            raise InputError(f"{place}: two nodes have the id {node!r}: rename one.")
+        nodes[node] = {key: value for key, value in item.items() if key != "id"}
+    parallel = bool(data.get("multigraph", False))
+    reserved = {"source", "target", "key"} if parallel else {"source", "target"}
+    edges: list[RawEdge] = []
+    for position, item in enumerate(links):
+        if not isinstance(item, dict) or "source" not in item or "target" not in item:
+            raise InputError(f"{place}: edge {position} needs a 'source' and a 'target'.")
+        values = {key: value for key, value in item.items() if key not in reserved}
+        source, target = _identity(item["source"]), _identity(item["target"])
+        edges.append(RawEdge(source, target, values, f"{place}, edge {position}"))
+    return assemble(
+        (*called, *names) if listed else (*names, *called),
+        nodes,
+        edges,
+        directed=bool(data.get("directed", False)),
+        parallel=parallel,
+        attributes=attributes,
+    )
+
+
+def _identity(value: Any) -> Hashable:
+    """A node id that can be looked up: lists (tuples in Python) and objects are not hashable."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+# Edge lists
+
+
+def _read_edge_list(file: Path, directed: bool) -> Iterator[RawGraph]:
+    """One graph: a line 'u v values...' for an edge, 'u' for a node of its own, '#' a comment.
+
+    Cells are separated by blanks or commas; in .csv and .tsv as there. A first line that begins
+    'source target' names the values; else one value is the weight. networkx's "u v {'a': 1}" too.
+    """
+    nodes: dict[Hashable, Mapping[str, object]] = {}
+    edges: list[RawEdge] = []
+    header: list[str] | None = None
+    width: int | None = None
+    for line, cells, values in _cells(file):
+        place = f"{file}, line {line}"
+        first = tuple(cell.casefold() for cell in cells[:2])
+        if not nodes and header is None and first in _HEADERS:
+            header = cells
+            continue
+        for node in cells[:2]:
+            nodes.setdefault(node, {})
+        if len(cells) == 1:
+            continue
+        width = len(cells) if width is None else width
+        if len(cells) != (len(header) if header else width):
+            raise InputError(
+                f"{place}: {len(cells)} cells, but {len(header) if header else width} in the "
+                "lines before: mend the line."
+            )
+        names = header[2:] if header else _value_names(len(cells) - 2)
+        numbers = {name: _number(cell) for name, cell in zip(names, cells[2:], strict=True)}
+        edges.append(RawEdge(cells[0], cells[1], {**numbers, **values}, place))
+    yield assemble(
+        (file.name, file.stem), nodes, edges, directed=directed, parallel=False, attributes={}
+    )
+
+
+def _cells(file: Path) -> Iterator[tuple[int, list[str], Mapping[str, object]]]:
+    """Line number, cells and the attributes of a networkx line, for each line with content."""
+    text = _text(file)
+    table = file.suffix.lower() in (".csv", ".tsv")
+    separator = max(",;\t", key=text.split("\n", 1)[0].count)
+    for line, written in enumerate(text.split("\n"), start=1):
+        content = written.strip()
+        if not content or content.startswith("#"):
+            continue
+        values: Mapping[str, object] = {}
+        if table:
+            try:
+                record = next(csv.reader([content], delimiter=separator, strict=True))
+            except csv.Error as error:
+                raise InputError(f"{file}, line {line} cannot be read ({error}).") from error
+            cells = [cell.strip() for cell in record]
+            while cells and not cells[-1]:
+                cells.pop()
+        else:
+            content, brace, rest = content.partition("{")
+            values = _literal(brace + rest, f"{file}, line {line}") if brace else {}
+            cells = re.split(r"[\s,;]+", content.strip(" \t,;"))
+        if not cells or not all(cells[:2]):
+            raise InputError(f"{file}, line {line}: a node has no name: mend the line.")
+        yield line, cells, values
+
+
+def _literal(text: str, place: str) -> Mapping[str, object]:
+    try:
+        values = ast.literal_eval(text)  # constants only: it cannot call or look up anything
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.")
+    return {str(name): value for name, value in values.items()}
+
+
+def _value_names(count: int) -> list[str]:
+    return ["weight"] if count == 1 else [f"value{k + 1}" for k in range(count)]
+
+
+def _number(cell: str) -> object:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell

@@ -1,0 +1,240 @@
+"""GraphSchema: which attributes of a graph become which feature channels, and what is predicted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from smpgnn.data.raw_graph import RawGraph
+from smpgnn.data.tables import listing
+from smpgnn.data.targets import TargetSpec
+from smpgnn.errors import InputError
+
+Level = Literal["graph", "node"]
+Part = Literal["node", "edge"]
+MAX_CATEGORIES = 256
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute: a number (one channel), a vector (`width`) or a category (one-hot)."""
+
+    name: str
+    kind: Literal["number", "vector", "category"]
+    width: int = 1
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphSchema:
+    """All that is needed to turn further graphs into the same channels; plain values throughout."""
+
+    level: Level
+    node_attributes: tuple[Attribute, ...] = ()
+    edge_attributes: tuple[Attribute, ...] = ()
+    targets: TargetSpec | None = None
+
+    @property
+    def node_channels(self) -> int:
+        return sum(attribute.width for attribute in self.node_attributes)
+
+    @property
+    def edge_channels(self) -> int:
+        return sum(attribute.width for attribute in self.edge_attributes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "level": self.level,
+            "node_attributes": [_attribute_dict(item) for item in self.node_attributes],
+            "edge_attributes": [_attribute_dict(item) for item in self.edge_attributes],
+            "targets": None if self.targets is None else self.targets.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> GraphSchema:
+        return cls(
+            level=values["level"],
+            node_attributes=tuple(_attribute(item) for item in values["node_attributes"]),
+            edge_attributes=tuple(_attribute(item) for item in values["edge_attributes"]),
+            targets=None if values["targets"] is None else TargetSpec.from_dict(values["targets"]),
+        )
+
+
+def infer_attributes(
+    graphs: Sequence[RawGraph],
+    part: Part,
+    *,
+    names: Sequence[str] | None,
+    exclude: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+) -> tuple[Attribute, ...]:
+    """The attributes `names` of all nodes (or edges); all that there are, if None.
+
+    Numbers and truth values are one channel, lists of numbers as many as they are long, texts and
+    the `categorical` attributes one-hot. Every node of every graph must have the same ones.
+    """
+    if names is None:
+        names = _common_names(graphs, part, frozenset(exclude))
+    return tuple(_infer(graphs, part, name, name in categorical) for name in names)
+
+
+def encode_attributes(
+    graphs: Sequence[RawGraph], part: Part, attributes: Sequence[Attribute]
+) -> Tensor | None:
+    """The features of all nodes (or directed edges), [N, F] float32; None without attributes."""
+    if not attributes:
+        return None
+    columns: list[Tensor] = []
+    for attribute in attributes:
+        if attribute.kind == "category":
+            columns.append(_encode_category(graphs, part, attribute))
+        else:
+            columns.append(_encode_numbers(graphs, part, attribute))
+    return torch.cat(columns, dim=1)
+
+
+def _items(
+    graphs: Sequence[RawGraph], part: Part
+) -> Iterator[tuple[RawGraph, Mapping[str, object]]]:
+    for graph in graphs:
+        for values in graph.node_values if part == "node" else graph.edge_values:
+            yield graph, values
+
+
+def _common_names(
+    graphs: Sequence[RawGraph], part: Part, exclude: frozenset[str]
+) -> tuple[str, ...]:
+    first: tuple[RawGraph, tuple[str, ...]] | None = None
+    for graph, values in _items(graphs, part):
+        names = tuple(name for name in values if name not in exclude)
+        if first is None:
+            first = graph, names
+        elif set(names) != set(first[1]):
+            differing = sorted(set(names) ^ set(first[1]))[0]
+            here, there = (graph, first[0]) if differing in first[1] else (first[0], graph)
+            raise InputError(
+                f"Graph {here.name} has {_article(part)} without the attribute '{differing}', "
+                f"which graph {there.name} has: give it to all or name the attributes to use."
+            )
+    return () if first is None else first[1]
+
+
+def _values(graphs: Sequence[RawGraph], part: Part, name: str) -> Iterator[tuple[RawGraph, object]]:
+    for graph, values in _items(graphs, part):
+        if values.get(name) is None:
+            raise InputError(
+                f"Graph {graph.name} has {_article(part)} without the attribute '{name}': "
+                "give it to all or name the attributes to use."
+            )
+        yield graph, values[name]
+
+
+def _infer(graphs: Sequence[RawGraph], part: Part, name: str, categorical: bool) -> Attribute:
+    kind: str | None = None
+    width = 1
+    categories: set[str] = set()
+    for graph, value in _values(graphs, part, name):
+        own = "category" if categorical or isinstance(value, str) else "number"
+        if isinstance(value, list | tuple) and not categorical:
+            own, size = "vector", len(value)
+            if kind == "vector" and size != width:
+                raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
+            width = size
+        if kind is not None and own != kind:
+            raise _differs(graph, part, name, f"a {own}, elsewhere a {kind}")
+        kind = own
+        if own == "category":
+            categories.add(_category(value))
+            if len(categories) > MAX_CATEGORIES:
+                raise InputError(
+                    f"The {part} attribute '{name}' has more than {MAX_CATEGORIES} different "
+                    "texts, too many for one-hot channels: name the attributes to use without it."
+                )
+    if kind == "category":
+        return Attribute(name, "category", len(categories), tuple(sorted(categories, key=_order)))
+    return Attribute(name, "vector" if kind == "vector" else "number", width)
+
+
+def _encode_category(graphs: Sequence[RawGraph], part: Part, attribute: Attribute) -> Tensor:
+    number = {category: k for k, category in enumerate(attribute.categories)}
+    codes: list[int] = []
+    for graph, value in _values(graphs, part, attribute.name):
+        code = number.get(_category(value))
+        if code is None:
+            raise InputError(
+                f"Graph {graph.name}: the {part} attribute '{attribute.name}' is '{value}', but "
+                f"the model knows {listing(attribute.categories)} only."
+            )
+        codes.append(code)
+    index = torch.tensor(codes, dtype=torch.long)
+    return torch.nn.functional.one_hot(index, attribute.width).to(torch.float32)
+
+
+def _encode_numbers(graphs: Sequence[RawGraph], part: Part, attribute: Attribute) -> Tensor:
+    rows: list[float] = []
+    for graph, value in _values(graphs, part, attribute.name):
+        entries = value if isinstance(value, list | tuple) else (value,)
+        if len(entries) != attribute.width or isinstance(value, str):
+            what = f"not a {attribute.kind} of width {attribute.width}"
+            raise _differs(graph, part, attribute.name, what)
+        for entry in entries:
+            number = _finite(entry)
+            if number is None:
+                what = f"{entry!r}, not a finite number"
+                raise _differs(graph, part, attribute.name, what)
+            rows.append(number)
+    return torch.tensor(rows, dtype=torch.float32).reshape(-1, attribute.width)
+
+
+def _finite(entry: object) -> float | None:
+    if not isinstance(entry, int | float):
+        return None
+    try:
+        number = float(entry)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and abs(number) < 3e38 else None
+
+
+def _category(value: object) -> str:
+    """1, 1.0 and '1' are one category, whichever file format they come from."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _order(category: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(category), category
+    except ValueError:
+        return 1, 0.0, category
+
+
+def _differs(graph: RawGraph, part: Part, name: str, what: str) -> InputError:
+    return InputError(
+        f"Graph {graph.name}: the {part} attribute '{name}' is {what}: mend the file or name the "
+        "attributes to use."
+    )
+
+
+def _article(part: Part) -> str:
+    return f"a{'n' if part == 'edge' else ''} {part}"
+
+
+def _attribute_dict(attribute: Attribute) -> dict[str, Any]:
+    return {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        "width": attribute.width,
+        "categories": list(attribute.categories),
+    }
+
+
+def _attribute(values: Mapping[str, Any]) -> Attribute:
+    return Attribute(
+        values["name"], values["kind"], int(values["width"]), tuple(values["categories"])
+    )

@@ -1,0 +1,74 @@
+"""RawGraph: a graph as a file tells it, with names and attributes, before it becomes numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from smpgnn.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class RawGraph:
+    """Nodes in the order of the file; `edges` are directed, an undirected edge stands in twice.
+
+    `names` are what a label table may call the graph, the one shown in messages first.
+    `node_values` and `edge_values` hold the attributes of each node and each directed edge.
+    """
+
+    names: tuple[str, ...]
+    nodes: tuple[Hashable, ...]
+    node_values: list[Mapping[str, object]]
+    edges: list[tuple[int, int]]
+    edge_values: list[Mapping[str, object]]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.names[0]
+
+
+@dataclass(frozen=True, eq=False)
+class RawEdge:
+    """An edge as written, with the place to name in a message."""
+
+    source: Hashable
+    target: Hashable
+    values: Mapping[str, object]
+    place: str
+
+
+def assemble(
+    names: Sequence[str],
+    nodes: Mapping[Hashable, Mapping[str, object]],
+    edges: Sequence[RawEdge],
+    *,
+    directed: bool,
+    parallel: bool,
+    attributes: Mapping[str, object],
+) -> RawGraph:
+    """Check nodes and edges and number them; without `parallel` a repeated edge counts once."""
+    if not nodes:
+        raise InputError(f"Graph {names[0]} has no nodes: leave it out or give it a node.")
+    number = {node: k for k, node in enumerate(nodes)}
+    kept: dict[object, tuple[int, int, Mapping[str, object]]] = {}
+    for order, edge in enumerate(edges):
+        for end in (edge.source, edge.target):
+            if end not in number:
+                raise InputError(
+                    f"{edge.place}: the edge names node {end!r}, which graph {names[0]} does not "
+                    "have: add the node or mend the edge."
+                )
+        a, b = number[edge.source], number[edge.target]
+        pair = (a, b) if directed else (min(a, b), max(a, b))
+        kept[order if parallel else pair] = (a, b, edge.values)
+    pairs: list[tuple[int, int]] = []
+    values: list[Mapping[str, object]] = []
+    for a, b, value in kept.values():
+        pairs.append((a, b))
+        values.append(value)
+        if not directed and a != b:
+            pairs.append((b, a))
+            values.append(value)
+    unique = tuple(dict.fromkeys(names))
+    return RawGraph(unique, tuple(nodes), list(nodes.values()), pairs, values, attributes)

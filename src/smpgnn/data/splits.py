@@ -1,0 +1,179 @@
+"""Splits into train, validation and test: random, stratified, by scaffold, or as given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smpgnn.data.molecules import read_molecule, require_rdkit
+from smpgnn.data.tables import listing
+from smpgnn.errors import InputError
+
+FRACTIONS = (0.8, 0.1, 0.1)
+PARTS = ("train", "val", "test")
+_NAMES = {
+    "train": 0,
+    "training": 0,
+    "val": 1,
+    "valid": 1,
+    "validation": 1,
+    "dev": 1,
+    "test": 2,
+    "testing": 2,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of the three parts, each ascending; together every row once."""
+
+    train: Tensor
+    val: Tensor
+    test: Tensor
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.train, self.val, self.test))
+
+
+def random_split(n: int, fractions: Sequence[float] = FRACTIONS, seed: int = 0) -> Split:
+    """Rows in a random order, cut by the fractions; each part gets at least one row."""
+    sizes = _sizes(n, _checked(fractions))
+    order = np.random.default_rng(seed).permutation(n)
+    part = np.repeat(np.arange(3), sizes)
+    return _split(part[np.argsort(order)])
+
+
+def stratified_split(
+    labels: Sequence[Any] | Tensor, fractions: Sequence[float] = FRACTIONS, seed: int = 0
+) -> Split:
+    """Every class cut by the fractions, with at least one row in each part if it has three.
+
+    Of a class of two rows one goes to train and the other to test or validation in turn; a class
+    of one row goes to train. Rows without a label (NaN, None) count as a class of their own.
+    """
+    fractions = _checked(fractions)
+    values = labels.flatten().tolist() if isinstance(labels, Tensor) else list(labels)
+    groups: dict[Any, list[int]] = {}
+    for row, value in enumerate(values):
+        groups.setdefault(None if _missing(value) else value, []).append(row)
+    random = np.random.default_rng(seed)
+    part = np.zeros(len(values), dtype=np.int64)
+    pairs = 0
+    for rows in groups.values():
+        shuffled = random.permutation(rows)
+        if len(rows) >= 3:
+            part[shuffled] = np.repeat(np.arange(3), _sizes(len(rows), fractions))
+        elif len(rows) == 2:
+            part[shuffled[1]] = 2 - pairs % 2
+            pairs += 1
+    return _nonempty(_split(part), f"{len(values)} rows in {len(groups)} classes", "a random split")
+
+
+def scaffold_split(
+    smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: int = 0
+) -> Split:
+    """Molecules of one Bemis–Murcko scaffold stay together, so test scaffolds are new.
+
+    Scaffolds are placed from the largest group to the smallest, groups of one size in an order
+    drawn from the seed: each into the first of train, validation and test where it still fits, or
+    into train if it fits nowhere. Molecules without a ring share the empty scaffold. Stereo marks
+    are ignored.
+    """
+    fractions = _checked(fractions)
+    groups: dict[str, list[int]] = {}
+    for row, scaffold in enumerate(_scaffolds(smiles)):
+        groups.setdefault(scaffold, []).append(row)
+    room = list(_sizes(len(smiles), fractions))
+    members = list(groups.values())
+    order = np.random.default_rng(seed).permutation(len(members))
+    part = np.zeros(len(smiles), dtype=np.int64)
+    for rows in sorted((members[g] for g in order), key=len, reverse=True):
+        where = next((p for p in range(3) if len(rows) <= room[p]), 0)
+        room[where] -= len(rows)
+        part[rows] = where
+    what = f"{len(smiles)} molecules with {len(groups)} scaffolds"
+    return _nonempty(_split(part), what, "a random split")
+
+
+def given_split(values: Sequence[Any], *, source: str = "the split column") -> Split:
+    """The split named by a column: train, val (valid, validation, dev) or test in any case."""
+    part = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values):
+        name = value.strip().casefold() if isinstance(value, str) else None
+        if name not in _NAMES:
+            shown = f"'{value}'" if name else "empty"
+            raise InputError(
+                f"{source}, row {row + 1}: the part is {shown}, but must be 'train', 'val' or "
+                "'test'."
+            )
+        part[row] = _NAMES[name]
+    split = _split(part)
+    for name, rows in zip(PARTS, split, strict=True):
+        if rows.numel() == 0:
+            raise InputError(f"{source} names no row '{name}': mark some rows so.")
+    return split
+
+
+def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
+    given = tuple(float(f) for f in fractions)
+    if len(given) != 3 or not all(f > 0 for f in given) or abs(sum(given) - 1) > 1e-6:
+        raise InputError(
+            f"The fractions are {listing(fractions)}, but must be three positive numbers that add "
+            "up to 1."
+        )
+    return given
+
+
+def _sizes(n: int, fractions: Sequence[float]) -> tuple[int, int, int]:
+    """Rows of each part; validation and test are rounded, but never to zero."""
+    if n < 3:
+        raise InputError(f"{n} rows cannot be split into three parts: give at least three.")
+    val = min(max(1, round(n * fractions[1])), n - 2)
+    test = min(max(1, round(n * fractions[2])), n - 1 - val)
+    return n - val - test, val, test
+
+
+def _split(part: np.ndarray[Any, Any]) -> Split:
+    return Split(*(torch.from_numpy(np.flatnonzero(part == p)) for p in range(3)))
+
+
+def _nonempty(split: Split, what: str, instead: str) -> Split:
+    for name, rows in zip(PARTS, split, strict=True):
+        if rows.numel() == 0:
+            raise InputError(
+                f"{what} leave the part '{name}' empty: give more rows or use {instead}."
+            )
+    return split
+
+
+def _missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither equal nor different
+        return True
+
+
+def _scaffolds(smiles: Sequence[str]) -> list[str]:
+    Chem = require_rdkit()
+    from rdkit import rdBase
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    murcko: Any = MurckoScaffold
+    found: list[str] = []
+    with rdBase.BlockLogs():
+        for row, text in enumerate(smiles):
+            molecule, reason = read_molecule(Chem, text)
+            if molecule is None:
+                raise InputError(
+                    f"Row {row + 1} has no scaffold, since {reason}: leave the row out."
+                )
+            try:
+                found.append(murcko.MurckoScaffoldSmiles(mol=molecule))
+            except (ValueError, RuntimeError):  # RDKit fails on a few; they stand for themselves
+                found.append(Chem.MolToSmiles(molecule, isomericSmiles=False))
+    return found

@@ -1,0 +1,306 @@
+"""Reading tables: CSV, TSV (also gzipped) or Parquet, whole or in chunks of bounded size.
+
+Every cell of a text table stays the text that was written: 'N', 'NA' and 'NaN' are not missing
+(the first two are molecules or close to it), only an empty cell is. Rows are indexed by the line
+of the file on which they begin (index name "line"), Parquet rows by their number from 1 (index
+name "row"), so that any later message can point at the place.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from smpgnn.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEPARATORS = (",", ";", "\t")
+_SAMPLE_BYTES = 1 << 16
+_SAMPLE_RECORDS = 50
+# What text reading raises when the bytes are no (complete) text: decoding, gzip, then the rest.
+_UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
+
+
+def table_columns(path: str | Path, *, separator: str | None = None) -> tuple[str, ...]:
+    """The column names of a table, in their order."""
+    file = existing_file(path)
+    if _is_parquet(file):
+        return _parquet_columns(file)
+    return _header(file, separator)[0]
+
+
+def read_table(
+    path: str | Path, columns: Sequence[str] | None = None, *, separator: str | None = None
+) -> pd.DataFrame:
+    """The whole table, or the named columns of it in the order named."""
+    import pandas as pd
+
+    chunks = list(stream_table(path, columns, chunk_rows=65_536, separator=separator))
+    return chunks[0] if len(chunks) == 1 else pd.concat(chunks)
+
+
+def stream_table(
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    *,
+    chunk_rows: int = 10_000,
+    separator: str | None = None,
+) -> Iterator[pd.DataFrame]:
+    """The table in frames of `chunk_rows` rows (the last may be shorter); one is held at a time.
+
+    The file and its columns are checked in the call, rows are read as the iterator advances.
+    """
+    if chunk_rows < 1:
+        raise InputError(f"chunk_rows is {chunk_rows}, but must be at least 1.")
+    file = existing_file(path)
+    if _is_parquet(file):
+        names = _parquet_columns(file)
+        chosen = names if columns is None else require_columns(columns, names, file)
+        return _nonempty(_parquet_chunks(file, chosen, chunk_rows), file)
+    names, found = _header(file, separator)
+    chosen = names if columns is None else require_columns(columns, names, file)
+    return _nonempty(_text_chunks(file, names, chosen, found, chunk_rows), file)
+
+
+def existing_file(path: str | Path) -> Path:
+    """The path of a readable file with something in it."""
+    file = Path(path)
+    if file.is_dir():
+        raise InputError(f"{file} is a folder: give the path of a file in it.")
+    try:
+        with file.open("rb") as stream:
+            first = stream.read(1)
+    except FileNotFoundError as error:
+        raise InputError(f"{file} does not exist: check the path.") from error
+    except OSError as error:
+        raise InputError(f"{file} cannot be opened ({error.strerror or error}).") from error
+    if not first:
+        raise InputError(f"{file} is empty: give a file that has content.")
+    return file
+
+
+def require_columns(
+    wanted: Sequence[str], available: Sequence[str], where: str | Path
+) -> tuple[str, ...]:
+    """`wanted` as a tuple if all are available and named once; otherwise an InputError."""
+    if isinstance(wanted, str):
+        raise InputError(f"The columns must be a list of names, not the text '{wanted}'.")
+    for number, name in enumerate(wanted):
+        if name in wanted[:number]:
+            raise InputError(f"{where}: column '{name}' is asked for twice: name it once.")
+        if name not in available:
+            by_small = {other.casefold(): other for other in reversed(available)}
+            close = difflib.get_close_matches(str(name).casefold(), by_small, n=1)
+            hint = f" (did you mean '{by_small[close[0]]}'?)" if close else ""
+            raise InputError(
+                f"{where} has no column '{name}'{hint}: its columns are {listing(available)}."
+            )
+    return tuple(wanted)
+
+
+def listing(names: Sequence[object], limit: int = 20) -> str:
+    """Names in quotes, separated by commas, cut after `limit`."""
+    shown = ", ".join(f"'{name}'" for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def _nonempty(chunks: Iterator[pd.DataFrame], file: Path) -> Iterator[pd.DataFrame]:
+    seen = False
+    for chunk in chunks:
+        seen = True
+        yield chunk
+    if not seen:
+        raise InputError(f"{file} has a header but no row below it: add rows.")
+
+
+# Text tables
+
+
+def _text_chunks(
+    file: Path, names: tuple[str, ...], chosen: tuple[str, ...], separator: str, chunk_rows: int
+) -> Iterator[pd.DataFrame]:
+    positions = [names.index(name) for name in chosen]
+    rows: list[list[str | None]] = []
+    lines: list[int] = []
+    with _open_text(file) as stream:
+        records = _records(stream, file, separator)
+        next(records)
+        for line, record in records:
+            if len(record) != len(names):
+                raise InputError(
+                    f"{file}, line {line}: {len(record)} cells, but the header has "
+                    f"{len(names)}: mend the line (a cell that holds the separator needs quotes)."
+                )
+            rows.append([record[position] or None for position in positions])
+            lines.append(line)
+            if len(rows) == chunk_rows:
+                yield _frame(rows, lines, chosen)
+                rows, lines = [], []
+    if rows:
+        yield _frame(rows, lines, chosen)
+
+
+def _frame(rows: list[list[str | None]], lines: list[int], names: tuple[str, ...]) -> pd.DataFrame:
+    import pandas as pd
+
+    index = pd.Index(lines, name="line")
+    return pd.DataFrame(rows, columns=list(names), index=index, dtype="string")
+
+
+def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record that is not a blank line, with the line on which it begins."""
+    # strict: a quote that is never closed is an error, not a cell that swallows the file.
+    reader = csv.reader(stream, delimiter=separator, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(
+                f"{file}, line {line}: the row cannot be read ({error}): check its quotation marks."
+            ) from error
+        except _UNREADABLE as error:
+            raise _no_text(file) from error
+        if record:
+            yield line, record
+
+
+def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
+    """Column names and separator of a text table."""
+    sample = _sample(file)
+    if separator is None:
+        separator = _sniff(sample, file)
+    elif len(separator) != 1:
+        raise InputError(f"The separator must be one character, not {separator!r}.")
+    with _open_text(file) as stream:
+        _, cells = next(_records(stream, file, separator))
+    names = tuple(cell.strip() or f"Unnamed: {number}" for number, cell in enumerate(cells))
+    if len(names) == 1:
+        for other in SEPARATORS:
+            if other != separator and other in names[0]:
+                raise InputError(
+                    f"{file} has one column only, '{names[0]}': its separator seems to be "
+                    f"{other!r}, not {separator!r}."
+                )
+    _refuse_duplicates(names, file)
+    return names, separator
+
+
+def _sniff(sample: str, file: Path) -> str:
+    """The separator that cuts the header into several names and most rows into as many cells."""
+    best, best_score = "\t" if ".tsv" in file.suffixes else ",", (0.0, 0)
+    for separator in SEPARATORS:
+        widths: list[int] = []
+        try:
+            for _, record in _records(io.StringIO(sample), file, separator):
+                widths.append(len(record))
+                if len(widths) == _SAMPLE_RECORDS:
+                    break
+        except InputError:
+            pass  # the wrong separator can make quotes look broken, and the sample may end in one
+        if widths and widths[0] > 1:
+            score = (widths.count(widths[0]) / len(widths), widths[0])
+            if score > best_score:
+                best, best_score = separator, score
+    return best
+
+
+def _sample(file: Path) -> str:
+    """The first lines of the file, or an InputError if it does not look like a text table."""
+    with file.open("rb") as raw:
+        start = raw.read(4)
+    if start.startswith(b"PK\x03\x04"):
+        raise InputError(f"{file} is a spreadsheet or zip archive: save the table as CSV.")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{file} is UTF-16 text: save it as UTF-8.")
+    try:
+        with _open_text(file) as stream:
+            sample = stream.read(_SAMPLE_BYTES)
+    except _UNREADABLE as error:
+        raise _no_text(file) from error
+    if "\0" in sample:
+        raise InputError(f"{file} is not a table: give CSV, TSV (also gzipped) or Parquet.")
+    if not sample.strip():
+        raise InputError(f"{file} holds nothing but blanks: give a table with a header.")
+    return sample
+
+
+def _open_text(file: Path) -> IO[str]:
+    with file.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    if zipped:
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _no_text(file: Path) -> InputError:
+    return InputError(
+        f"{file} cannot be read as UTF-8 text (or is a damaged gzip file): "
+        "save the table as UTF-8 CSV or as Parquet."
+    )
+
+
+def _refuse_duplicates(names: Sequence[str], file: Path) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{file} has several columns called {listing(twice)}: rename them.")
+
+
+# Parquet
+
+
+def _is_parquet(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
+def _parquet_columns(file: Path) -> tuple[str, ...]:
+    with _parquet(file) as table:
+        names = tuple(table.schema_arrow.names)
+    _refuse_duplicates(names, file)
+    return names
+
+
+def _parquet_chunks(file: Path, chosen: tuple[str, ...], chunk_rows: int) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+    import pyarrow as pa
+
+    first = 1
+    with _parquet(file) as table:
+        batches = table.iter_batches(chunk_rows, columns=list(chosen))
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise _damaged(file) from error
+            if batch is None:
+                return
+            frame = batch.select(list(chosen)).to_pandas(ignore_metadata=True)
+            frame.index = pd.RangeIndex(first, first + len(frame), name="row")
+            first += len(frame)
+            if len(frame):
+                yield frame
+
+
+def _parquet(file: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(file)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file) from error
+
+
+def _damaged(file: Path) -> InputError:
+    return InputError(f"{file} is a damaged Parquet file: write it again.")

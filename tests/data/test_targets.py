@@ -1,0 +1,158 @@
+"""Targets: numbers, classes, the automatic choice, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smpgnn.data.tables import read_table
+from smpgnn.data.targets import TargetSpec, encode_targets, parse_targets
+from smpgnn.errors import InputError
+
+
+def column(*values: object) -> pd.DataFrame:
+    return pd.DataFrame({"y": list(values)})
+
+
+def test_regression_with_gaps() -> None:
+    frame = column("1.5", "", "NaN", " -2e3 ", None, "none", "n/a")
+    targets = parse_targets(frame, ["y"])
+    assert targets.spec == TargetSpec("regression", ("y",))
+    assert targets.values.dtype == torch.float64
+    known = targets.values[:, 0]
+    assert known[[0, 3]].tolist() == [1.5, -2000.0]
+    assert known[[1, 2, 4, 5, 6]].isnan().all()
+
+
+def test_several_regression_columns() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3, None], "c": [5, 6], "d": [0.5, 7]})
+    targets = parse_targets(frame, ["d", "a"])
+    assert targets.values.tolist() == [[0.5, 1.0], [7.0, 2.0]]
+    assert targets.spec.names == ("d", "a")
+    assert targets.spec.num_classes == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "classes"),
+    [
+        (["active", "inactive", ""], "classification", ("active", "inactive")),
+        ([True, False, True], "classification", ("False", "True")),
+        (["0", "1", "1"], "classification", ("0", "1")),
+        ([0.0, 1.0, None], "classification", ("0", "1")),
+        ([-1, 1, 1], "classification", ("-1", "1")),
+        (["None", "mild", "None"], "classification", ("None", "mild")),
+        ([0, 1, 2], "regression", None),
+        ([0.5, 1.5, 0.5], "regression", None),
+    ],
+)
+def test_automatic_task(values: list[object], task: str, classes: tuple[str, ...] | None) -> None:
+    spec = parse_targets(column(*values), ["y"]).spec
+    assert spec.task == task
+    assert spec.classes == (() if classes is None else (classes,))
+
+
+def test_numbered_classes_are_sorted_by_number() -> None:
+    targets = parse_targets(column("10", "9", "2", "10.0", "9"), ["y"], "classification")
+    assert targets.spec.classes == (("2", "9", "10"),)
+    assert targets.spec.num_classes == 3
+    assert targets.values[:, 0].tolist() == [2.0, 1.0, 0.0, 2.0, 1.0]
+
+
+def test_several_binary_columns() -> None:
+    frame = pd.DataFrame({"a": ["0", "1", ""], "b": ["yes", "no", "no"]})
+    targets = parse_targets(frame, ["a", "b"])
+    assert targets.spec.classes == (("0", "1"), ("no", "yes"))
+    assert targets.values[:2].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert math.isnan(targets.values[2, 0].item())
+
+
+def test_csv_and_parquet_mean_the_same(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"y": [0.0, 1.0, None, 1.0], "z": [True, False, None, True]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    text = parse_targets(read_table(tmp_path / "a.csv"), ["y", "z"])
+    typed = parse_targets(read_table(tmp_path / "a.parquet"), ["y", "z"])
+    assert text.spec == typed.spec
+    torch.testing.assert_close(text.values, typed.values, equal_nan=True)
+
+
+def test_labels_of_training_are_used_for_other_rows() -> None:
+    spec = parse_targets(column("b", "a", "c"), ["y"]).spec
+    again = TargetSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert again == spec
+    values = encode_targets(column("c", None, "a"), again)
+    torch.testing.assert_close(
+        values[:, 0], torch.tensor([2.0, math.nan, 0.0], dtype=torch.float64), equal_nan=True
+    )
+    with pytest.raises(InputError, match=r"row 1: target 'y' is 'd', .* none of the classes"):
+        encode_targets(column("a", "d"), again)
+
+
+def test_stray_text_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("smiles,y\nC,1.5\n\nO,2\nN,n.d.\n")
+    with pytest.raises(InputError, match=r"a\.csv, line 5: target 'y' is 'n\.d\.', .*not a number"):
+        parse_targets(read_table(path), ["y"], source=str(path))
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "message"),
+    [
+        (["1", "2", "inf"], "auto", "row 2: target 'y' is 'inf', infinite"),
+        (["1", "1e39", "3"], "auto", "row 1: target 'y' is '1e39', infinite or too large"),
+        (["1,5", "2", "3"], "auto", "write decimals with a point"),
+        (["1_0", "2", "3"], "regression", "'1_0', which is not a number"),
+        (["a", "b", "c"], "regression", "row 0: target 'y' is 'a'"),
+        (["", "nan", None], "auto", "no value in any row"),
+        (["none", "none"], "regression", "no value in any row"),
+        (["3", "3", ""], "regression", "is 3 in every row"),
+        (["7"], "auto", "is 7 in every row"),
+        (["a", "a"], "auto", "one class only, 'a'"),
+        (["1", "1"], "classification", "one class only, '1'"),
+        ([str(k / 7) for k in range(40)], "classification", "40 different labels in 40 rows"),
+        (["1", "2"], "ranking", "task is 'ranking'"),
+    ],
+)
+def test_refusals(values: list[object], task: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_targets(column(*values), ["y"], task)
+
+
+def test_refusals_of_columns() -> None:
+    frame = pd.DataFrame({"a": ["x", "y", "z"], "b": ["x", "y", "y"]})
+    with pytest.raises(InputError, match="'a' has 3 classes, but several"):
+        parse_targets(frame, ["a", "b"])
+    with pytest.raises(InputError, match="no column 'c'"):
+        parse_targets(frame, ["c"])
+    with pytest.raises(InputError, match="No target column"):
+        parse_targets(frame, [])
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.floats(-1e30, 1e30, allow_subnormal=False)), min_size=2
+    ).filter(lambda values: len({v for v in values if v is not None}) > 1)
+)
+def test_numbers_come_back(values: list[float | None]) -> None:
+    text = column(*["" if v is None else repr(v) for v in values])
+    back = parse_targets(text, ["y"], "regression").values[:, 0].tolist()
+    assert [None if math.isnan(v) else v for v in back] == values
+
+
+@given(st.lists(st.sampled_from(["x", "y", "10", "9", "a b", None]), min_size=2, max_size=30))
+def test_labels_come_back(values: list[str | None]) -> None:
+    known = {v for v in values if v is not None}
+    if len(known) < 2:
+        return
+    targets = parse_targets(column(*values), ["y"], "classification")
+    labels = targets.spec.classes[0]
+    assert set(labels) == known
+    back = [None if math.isnan(v) else labels[int(v)] for v in targets.values[:, 0].tolist()]
+    assert back == values
