@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .PHONY: demo test lint setup bench clean
 
 demo: $(READY)
-	$(BIN)/python examples/contexts.py --output demo
+	$(BIN)/python examples/demo.py --output demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2

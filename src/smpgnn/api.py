@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, GraphsOptions, paper_preset, with_values
+from smpgnn.options import PAPER, TASKS, GraphsOptions, paper_preset, with_values
 
 if TYPE_CHECKING:
     from smpgnn.training.train import Result
@@ -29,9 +30,10 @@ def train(
         data: graphs of PyTorch Geometric with a target `y` each, for task 'graphs'.
         preset: 'paper' for the settings of the paper's experiment.
         resume: go on with the run in `output`.
-        quiet: without a progress bar.
+        quiet: without notes and a progress bar.
         options: any setting that `smpgnn train TASK --help` lists, with _ for -.
     """
+    from smpgnn.training.run_folder import resumed_options
     from smpgnn.training.train import train_run
 
     if task not in TASKS:
@@ -42,6 +44,8 @@ def train(
     if preset:
         chosen = paper_preset(chosen)
     chosen = with_values(chosen, options, "train")
+    if resume:
+        chosen = resumed_options(chosen, {*options, *(PAPER[task] if preset else ())})
     prepared = None
     if data is not None:
         if not isinstance(chosen, GraphsOptions):
@@ -68,8 +72,6 @@ def _prepared(options: GraphsOptions, data: Sequence[Any]) -> Any:
         raise InputError(f"targets: {len(names)} names were given for {target.size(1)} targets.")
     frame = pd.DataFrame(target.double().numpy(), columns=names)
     targets = parse_targets(frame, names, options.task, source="data")
-    from dataclasses import replace
-
     values = targets.values
     store = replace(store, y=values) if options.level == "graph" else replace(store, y_node=values)
     return prepare_store(options, store, targets.spec, None)

@@ -13,7 +13,7 @@ from smpgnn.identifiers import identifier_scheme
 from smpgnn.ops import Lift, SparseSum, expand_rows, segment_max, segment_sum
 from smpgnn.ops.sparse import segment_matrices
 from smpgnn.rows import NodeRows, RowTable
-from smpgnn.topology import Topology, pointer, segments
+from smpgnn.topology import Topology, pointer, segments, take
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,22 +131,22 @@ class ContextIndex:
     @cached_property
     def row_graph(self) -> Tensor:
         """The graph each row belongs to, [P]."""
-        return self.topology.batch[self.table.owner]
+        return take(self.topology.batch, self.table.owner)
 
     @cached_property
     def lift(self) -> Lift:
         table, topology = self.table, self.topology
         edge_ptr, edge_order = topology.edges_by_receiver
-        arriving = topology.degree[table.owner]
+        arriving = take(topology.degree, table.owner)
         ptr = pointer(arriving)
         target, rank = segments(arriving, int(ptr[-1]))
-        edge = edge_order[edge_ptr[table.owner[target]] + rank]
+        edge = take(edge_order, take(take(edge_ptr, table.owner), target) + rank)
         return Lift(
             ptr=ptr,
-            source=table.counterpart(topology.sender[edge], target),
+            source=table.counterpart(take(topology.sender, edge), target),
             target=target,
             edge=edge,
-            scale=topology.inverse_average_degree[self.row_graph],
+            scale=take(topology.inverse_average_degree, self.row_graph),
         )
 
     @cached_property

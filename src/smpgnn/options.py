@@ -288,12 +288,24 @@ def from_config(values: dict[str, Any], where: str) -> TrainOptions:
     """Options from the content of a config that names its `task_type`."""
     rest = dict(values)
     task = rest.pop("task_type", None)
-    if task not in TASKS:
+    if not isinstance(task, str) or task not in TASKS:
         raise InputError(f"{where}: task_type must be one of {', '.join(TASKS)}, not {task!r}.")
     return with_values(TASKS[task](), rest, where)
 
 
-_POSITIVE = ("hidden_channels", "epochs", "batch_size", "lr", "devices", "nodes", "towers")
+_POSITIVE = (
+    "hidden_channels",
+    "epochs",
+    "batch_size",
+    "lr",
+    "devices",
+    "nodes",
+    "towers",
+    "decay",
+    "decay_epochs",
+    "train_samples",
+    "test_samples",
+)
 _NOT_NEGATIVE = (
     "batch_rows",
     "weight_decay",
@@ -304,8 +316,10 @@ _NOT_NEGATIVE = (
     "num_layers",
     "extractor_channels",
     "dropout",
+    "momentum",
     "seed",
 )
+_BELOW = {"dropout": 1, "momentum": 1, "seed": 2**32}
 
 
 def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: str) -> Any:
@@ -343,8 +357,8 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
         raise InputError(f"{where}: {name} must be above 0, not {value}.")
     if name in _NOT_NEGATIVE and value < 0:
         raise InputError(f"{where}: {name} must not be negative, not {value}.")
-    if name == "dropout" and value >= 1:
-        raise InputError(f"{where}: dropout must be below 1, not {value}.")
+    if name in _BELOW and value >= _BELOW[name]:
+        raise InputError(f"{where}: {name} must be below {_BELOW[name]}, not {value}.")
     return value
 
 

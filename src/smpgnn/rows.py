@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from smpgnn.topology import Topology, pointer, segments
+from smpgnn.topology import Topology, pointer, segments, take
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,7 +66,7 @@ class IdentifierRows(RowTable):
         )
 
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
-        return row - self.ptr[self.owner[row]] + self.ptr[node]
+        return row + take(self.ptr, node) - take(self.ptr, take(self.owner, row))
 
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[IdentifierRows, Tensor]:
         identifier = torch.empty_like(self.identifier)
@@ -123,9 +123,9 @@ class NeighborhoodRows(RowTable):
         return self.key % (self.ptr.numel())
 
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
-        wanted = node * self.ptr.numel() + self.described[row]
+        wanted = node * self.ptr.numel() + take(self.described, row)
         at = torch.searchsorted(self.key, wanted).clamp(max=self.num_rows - 1)
-        return torch.where(self.key[at] == wanted, at, self.ptr[node + 1] - 1)
+        return torch.where(take(self.key, at) == wanted, at, take(self.ptr, node + 1) - 1)
 
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[NeighborhoodRows, Tensor]:
         assert self.radius is not None

@@ -128,12 +128,17 @@ def pointer(sizes: Tensor) -> Tensor:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
+def take(values: Tensor, index: Tensor) -> Tensor:
+    """values[index] for vectors; on the CPU several times faster than indexing."""
+    return values.index_select(0, index)
+
+
 def segments(sizes: Tensor, total: int) -> tuple[Tensor, Tensor]:
     """For consecutive segments of these sizes: the segment of each entry and its rank in it."""
     which = torch.arange(sizes.numel(), device=sizes.device)
     which = which.repeat_interleave(sizes, output_size=total)
     start = pointer(sizes)[:-1]
-    return which, torch.arange(total, device=sizes.device) - start[which]
+    return which, torch.arange(total, device=sizes.device) - take(start, which)
 
 
 def _check_integers(name: str, value: Tensor) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.ops.sparse import SparseSum, sparse_apply
-from smpgnn.topology import pointer
+from smpgnn.topology import pointer, take
 
 #: Entries that one step of the relu sum holds at a time: small enough for a processor's cache,
 #: large enough to make the cost of a launch on a GPU small.
@@ -41,13 +41,13 @@ class Lift:
 
     @cached_property
     def receive(self) -> SparseSum:
-        return SparseSum(self.ptr, self.source, self.scale[self.target])
+        return SparseSum(self.ptr, self.source, take(self.scale, self.target))
 
     @cached_property
     def send(self) -> SparseSum:
         ptr, order = self.by_source
-        target = self.target[order]
-        return SparseSum(ptr, target, self.scale[target])
+        target = take(self.target, order)
+        return SparseSum(ptr, target, take(self.scale, target))
 
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
@@ -131,5 +131,5 @@ def _terms(
 def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice, scale: Tensor | None) -> Tensor:
     ptr = lift.ptr[rows.start : rows.stop + 1] - part.start
     entries = torch.arange(terms.size(0), device=terms.device)
-    weight = None if scale is None else scale[lift.target[part]]
+    weight = None if scale is None else take(scale, lift.target[part])
     return SparseSum(ptr, entries, weight)(terms)
