@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -12,7 +11,7 @@ from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.set_linear import RowLinear, SetLinear
-from smpgnn.ops import neighbor_sum, relu_neighbor_sum
+from smpgnn.ops import add_product, neighbor_sum, relu_neighbor_sum
 
 
 class DefaultSMPLayer(SMPLayer):
@@ -86,7 +85,8 @@ class DefaultSMPLayer(SMPLayer):
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
         scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
-        return self._update(context, messages.rows * scale)
+        hidden = self.update_own(context.rows) + self.update_messages(messages.rows * scale)
+        return self._finish(context, hidden)
 
     def forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
@@ -95,22 +95,30 @@ class DefaultSMPLayer(SMPLayer):
         context = self.prepare(context, index)
         u = context.rows
         edge = None if self.message_edge is None else self.message_edge(edge_attr)  # [E, C]
-        hidden = relu_neighbor_sum(
+        relu_sum = relu_neighbor_sum(
             self.message_receiver(u), self.message_sender(u), edge, index.lift
         )
-        # Each of the deg_i messages of a node brings the bias b_o once, [N, C].
-        arrived = (
-            index.topology.degree * index.topology.inverse_average_degree[index.topology.batch]
+        # W_u Û + W_m Σ_j m_ij / d_avg + b_u, one product after the other into one tensor. W_m W_o
+        # is one matrix; each of the deg_i messages of a node brings the bias b_o once.
+        outer = self.update_messages.matrix()
+        total = add_product(
+            context.expand(self._node_bias(index, outer)), u, self.update_own.matrix()
         )
-        assert self.message_out.bias is not None
-        bias = torch.outer(arrived.to(hidden.dtype), self.message_out.bias.to(hidden.dtype))
-        messages = torch.addmm(context.expand(bias), hidden, self.message_out.matrix())
+        total = add_product(total, relu_sum, self.message_out.matrix() @ outer)
         if self.message_residual:
-            messages = messages + neighbor_sum(u, index.lift)
-        return self._update(context, messages)
+            total = add_product(total, neighbor_sum(u, index.lift), outer)
+        return self._finish(context, total)
 
-    def _update(self, context: LocalContext, messages: Tensor) -> LocalContext:
-        hidden = self.update_own(context.rows)
-        hidden = torch.addmm(hidden, messages, self.update_messages.matrix())
+    def _node_bias(self, index: ContextIndex, outer: Tensor) -> Tensor:
+        """b_u + (deg_i / d_avg) b_o W_m for every node, [N, C]."""
+        topology = index.topology
+        arrived = topology.degree * topology.inverse_average_degree[topology.batch]
+        bias, own = self.message_out.bias, self.update_own.bias
+        assert bias is not None
+        assert own is not None
+        each = bias @ outer
+        return own.to(each.dtype) + arrived.to(each.dtype).unsqueeze(1) * each
+
+    def _finish(self, context: LocalContext, hidden: Tensor) -> LocalContext:
         rows: Tensor = self.update_out(F.relu(hidden, inplace=True))
         return context.with_rows(rows + context.rows if self.update_residual else rows)

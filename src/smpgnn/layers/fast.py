@@ -78,5 +78,4 @@ class FastSMPLayer(SMPLayer):
         self.check(context, index, edge_attr)
         u = self.prepare(context, index).rows
         neighbors = neighbor_sum(u, index.lift)  # Σ_j Û_j / d_avg, [P, C]
-        rows = torch.addcmul(u + neighbors, self.w4(u), self.w5(neighbors))
-        return context.with_rows(rows)
+        return context.with_rows(torch.addcmul(u + neighbors, self.w4(u), self.w5(neighbors)))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from smpgnn.context import LocalContext
 from smpgnn.layers.linear import TowerLinear
+from smpgnn.ops import add_product
 
 
 class SetLinear(nn.Module):
@@ -50,7 +51,7 @@ class SetLinear(nn.Module):
         mean = context.mean()
         base = context.expand(self.w2(mean))
         base = base.index_add_(0, context.layout.own, self.w3(mean).to(base.dtype))
-        return context.with_rows(torch.addmm(base, context.rows, self.w1.matrix()))
+        return context.with_rows(add_product(base, context.rows, self.w1.matrix()))
 
 
 class RowLinear(nn.Module):

@@ -49,6 +49,18 @@ class Lift:
         target = take(self.target, order)
         return SparseSum(ptr, target, take(self.scale, target))
 
+    @cached_property
+    def terms(self) -> Tensor:
+        """Where the two parts of each term lie in the table [receiver, sender], [2 M]."""
+        return torch.stack([self.target, self.source + self.scale.numel()], dim=1).flatten()
+
+    @cached_property
+    def terms_with_edge(self) -> Tensor:
+        """Where the three parts of each term lie in the table [receiver, sender, edge], [3 M]."""
+        size = self.scale.numel()
+        parts = [self.target, self.source + size, self.edge + 2 * size]
+        return torch.stack(parts, dim=1).flatten()
+
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
         if self.source.numel() <= entries:
@@ -87,25 +99,29 @@ class _ReluNeighborSum(Function):
     def forward(
         ctx: Any, receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
     ) -> Tensor:
-        ctx.save_for_backward(receiver, sender, edge)
-        ctx.lift = lift
-        out = receiver.new_empty(receiver.shape)
+        # One table of all that is added, so that a term is one gather of two or three rows.
+        table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
+        ctx.save_for_backward(table)
+        ctx.lift, ctx.with_edge = lift, edge is not None
+        out = torch.empty_like(receiver)
         for rows, part in _pieces(lift, receiver):
-            terms = _terms(receiver, sender, edge, lift, part).relu_()
+            terms = _terms(table, lift, part, ctx.with_edge).relu_()
             out[rows] = _collect(terms, lift, rows, part, lift.scale)
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
-        receiver, sender, edge = ctx.saved_tensors
+        (table,) = ctx.saved_tensors
         lift: Lift = ctx.lift
+        size = lift.scale.numel()
         grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
-        grad_receiver, grad_sender = torch.empty_like(receiver), torch.zeros_like(sender)
-        grad_edge = None if edge is None else torch.zeros_like(edge)
-        for rows, part in _pieces(lift, receiver):
-            active = _terms(receiver, sender, edge, lift, part) > 0
-            passed = grad.index_select(0, lift.target[part]).mul_(active)
+        grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
+        grad_edge = torch.zeros_like(table[2 * size :]) if ctx.with_edge else None
+        for rows, part in _pieces(lift, grad):
+            terms = _terms(table, lift, part, ctx.with_edge)
+            passed = grad.index_select(0, lift.target[part])
+            passed = torch.ops.aten.threshold_backward(passed, terms, 0)  # where a term is above 0
             grad_receiver[rows] = _collect(passed, lift, rows, part, None)
             grad_sender.index_add_(0, lift.source[part], passed)
             if grad_edge is not None:
@@ -118,14 +134,12 @@ def _pieces(lift: Lift, rows: Tensor) -> Iterator[tuple[slice, slice]]:
     return lift.chunks(max(1, limit // max(1, rows.size(1))))
 
 
-def _terms(
-    receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift, part: slice
-) -> Tensor:
-    terms = receiver.index_select(0, lift.target[part])
-    terms += sender.index_select(0, lift.source[part])
-    if edge is not None:
-        terms += edge.index_select(0, lift.edge[part])
-    return terms
+def _terms(table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
+    """The sums receiver + sender (+ edge) of these entries, [entries, C]."""
+    fan = 3 if with_edge else 2
+    index = lift.terms_with_edge if with_edge else lift.terms
+    entries = torch.arange(part.stop - part.start + 1, device=table.device) * fan
+    return SparseSum(entries, index[part.start * fan : part.stop * fan])(table)
 
 
 def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice, scale: Tensor | None) -> Tensor:
