@@ -69,11 +69,25 @@ class IdentifierRows(RowTable):
         return row + take(self.ptr, node) - take(self.ptr, take(self.owner, row))
 
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[IdentifierRows, Tensor]:
-        identifier = torch.empty_like(self.identifier)
-        identifier[permutation] = self.identifier
-        rows = torch.arange(self.num_rows, device=self.ptr.device)
-        table = self.build(topology, identifier, self.radius)
-        return table, rows - self.ptr[self.owner] + table.ptr[permutation[self.owner]]
+        # Nodes keep what they share, but identifiers are numbered anew in the new order of the
+        # nodes (one-hot stays one-hot): the rows of each context change places, too.
+        width = self.ptr.new_zeros(topology.num_graphs)
+        width[topology.batch] = self.ptr.diff()
+        slot_ptr = pointer(width)
+        graph, number = segments(width, int(slot_ptr[-1]))
+        carried = torch.empty_like(self.identifier)
+        carried[permutation] = self.identifier
+        slot = slot_ptr[topology.batch] + carried
+        first = torch.full_like(number, topology.num_nodes)
+        nodes = torch.arange(topology.num_nodes, device=first.device)
+        first.scatter_reduce_(0, slot, nodes, "amin")
+        order = torch.argsort(graph * (topology.num_nodes + 1) + first, stable=True)
+        renumbered = torch.empty_like(number)
+        renumbered[order] = number  # slots of a graph stand together, so ranks are 0, 1, … in each
+        table = self.build(topology, renumbered[slot], self.radius)
+        described = torch.arange(self.num_rows, device=first.device) - self.ptr[self.owner]
+        moved = renumbered[slot_ptr[topology.batch[self.owner]] + described]
+        return table, table.ptr[permutation[self.owner]] + moved
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
