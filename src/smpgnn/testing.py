@@ -79,6 +79,8 @@ def assert_equivariant(
     """
     size = Graph(x, edge_index).size if batch is None else batch.numel()
     topology = Topology.checked(edge_index, batch, num_nodes=size)
+    if x is None and batch is None:
+        batch = topology.batch  # or a last node without an edge would be lost when renamed
     generator = torch.Generator().manual_seed(seed)
     with _eval(module):
         for _ in range(trials):
@@ -103,7 +105,8 @@ def assert_batch_invariant(
 
     Args:
         module: a network called as `module(x, edge_index, edge_attr, batch)`.
-        graphs: at least two graphs, of different sizes to be of use.
+        graphs: at least two graphs, of different sizes to be of use. Graphs without nodes are put
+            into the batch, but have no result of their own to compare.
         level: 'node' or 'graph'; `module.level` where it has one, else told by the number of rows.
         tolerance: largest difference allowed, relative to the largest entry (at least 1).
     """
@@ -124,6 +127,8 @@ def assert_batch_invariant(
             )
         )
         for k, graph in enumerate(graphs):
+            if graph.size == 0:
+                continue
             zeros = edge_index.new_zeros(graph.size)
             alone = _outputs(_call(module, graph.x, graph.edge_index, graph.edge_attr, zeros))
             for one, all_ in zip(alone, together, strict=True):
