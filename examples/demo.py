@@ -42,7 +42,7 @@ def draw(results: dict[str, Result], path: Path) -> None:
     axis.set_ylabel("validation accuracy (%)")
     axis.set_title("Does this graph of 36 nodes hold a 4-cycle?")
     axis.grid(alpha=0.3)
-    axis.legend(loc="center right")
+    axis.legend(loc=(0.52, 0.08))
     figure.savefig(path, dpi=140)
 
 
