@@ -1,0 +1,25 @@
+"""Settings of all tests: one thread a worker, and how many examples hypothesis tries.
+
+HYPOTHESIS_PROFILE=thorough tries many more; the default is meant for every run.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from hypothesis import HealthCheck, settings
+
+torch.set_num_threads(1)
+# Some virtual machines announce AMX and then fault on it; oneDNN reads this at its first call.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+settings.register_profile(
+    "quick",
+    max_examples=12,
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=120)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -1,0 +1,360 @@
+"""The oracle: a slow, plain, dense transcription of the paper's equations, graph by graph.
+
+A context tensor U has shape [n, R, C]: U[i, r] is what node i knows of identifier r. With the
+one-hot encoding R = n and node j has identifier j; with a colouring R is the number of colours;
+with R = 1 and identifier 0 for everybody, contexts are the node features of the MPNN ablation.
+
+The oracle takes the weights from the modules of `smpgnn`, so that gradients can be compared too,
+and shares no other code with them. Networks take a list of graphs, one after the other; only batch
+norm couples them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.layers import (
+    DefaultSMPLayer,
+    FastSMPLayer,
+    RowBatchNorm,
+    RowLayerNorm,
+    RowLinear,
+    SetLinear,
+)
+from smpgnn.models import SMP, MultiTaskSMP
+from smpgnn.models.backbone import Backbone
+from smpgnn.pooling import (
+    GraphExtractor,
+    MeanExtractor,
+    NodeExtractor,
+    PooledNodeExtractor,
+    RowExtractor,
+)
+
+
+@dataclass(frozen=True)
+class DenseGraph:
+    """One graph: edges are pairs (j, i), j sends to i; x [n, F]; y [E, D]; identifier [n]."""
+
+    num_nodes: int
+    edges: tuple[tuple[int, int], ...]
+    x: Tensor | None = None
+    y: Tensor | None = None
+    identifier: tuple[int, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        return max(self.identifier, default=-1) + 1
+
+    @property
+    def average_degree(self) -> float:
+        return len(self.edges) / self.num_nodes
+
+    def adjacency(self) -> Tensor:
+        """A[i, j]: how often j sends to i."""
+        a = torch.zeros(self.num_nodes, self.num_nodes, dtype=torch.float64)
+        for j, i in self.edges:
+            a[i, j] += 1
+        return a
+
+    def hops(self) -> list[list[float]]:
+        """hops[i][j]: how many layers until what j sends has reached i (Floyd–Warshall)."""
+        n = self.num_nodes
+        d = [[0.0 if i == j else float("inf") for j in range(n)] for i in range(n)]
+        for j, i in self.edges:
+            d[i][j] = min(d[i][j], 1.0)
+        for k in range(n):
+            for i in range(n):
+                for j in range(n):
+                    d[i][j] = min(d[i][j], d[i][k] + d[k][j])
+        return d
+
+    def undirected(self) -> DenseGraph:
+        both = self.edges + tuple((i, j) for j, i in self.edges)
+        return DenseGraph(self.num_nodes, both, identifier=self.identifier)
+
+
+# ---------------------------------------------------------------------------- pieces
+
+
+def matrix(module: nn.Module) -> Tensor:
+    """W of x W + b; towers are blocks on the diagonal."""
+    if isinstance(module, nn.Linear):
+        return module.weight.t()
+    towers, rows, columns = module.weight.shape
+    whole = module.weight.new_zeros(towers * rows, towers * columns)
+    for t in range(towers):
+        whole[t * rows : (t + 1) * rows, t * columns : (t + 1) * columns] = module.weight[t]
+    return whole
+
+
+def linear(module: nn.Module, value: Tensor) -> Tensor:
+    result = value @ matrix(module)
+    return result if module.bias is None else result + module.bias
+
+
+def perceptron(hidden: nn.Module, out: nn.Module, value: Tensor) -> Tensor:
+    return linear(out, linear(hidden, value).clamp(min=0))
+
+
+def stack(values: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
+    """`torch.stack`, with the right shape where there is nothing to stack."""
+    return torch.stack(list(values)) if len(values) else like.new_zeros(0, *shape)
+
+
+def initial(graph: DenseGraph, dtype: torch.dtype = torch.float64) -> Tensor:
+    """U_i[i, :] = [1, x_i] and zero elsewhere."""
+    width = 1 if graph.x is None else 1 + graph.x.size(1)
+    contexts = []
+    for i in range(graph.num_nodes):
+        rows = [torch.zeros(width, dtype=dtype) for _ in range(graph.num_rows)]
+        one = torch.ones(1, dtype=dtype)
+        rows[graph.identifier[i]] = one if graph.x is None else torch.cat([one, graph.x[i]])
+        contexts.append(torch.stack(rows))
+    return stack(contexts, torch.zeros(0, dtype=dtype), graph.num_rows, width)
+
+
+def set_map(module: nn.Module, u: Tensor, graph: DenseGraph) -> Tensor:
+    """Û_i = U_i W1 + 1 1ᵀ U_i W2 / n + 1 cᵀ + 𝟙_i 1ᵀ U_i W3 / n."""
+    if isinstance(module, RowLinear):
+        return linear(module.w1, u)
+    assert isinstance(module, SetLinear)
+    n = graph.num_rows
+    ones = u.new_ones(n, 1)
+    contexts = []
+    for i in range(graph.num_nodes):
+        indicator = u.new_zeros(n, 1)
+        indicator[graph.identifier[i]] = 1
+        contexts.append(
+            u[i] @ matrix(module.w1)
+            + ones @ ones.t() @ u[i] @ matrix(module.w2) / n
+            + ones @ module.w2.bias.unsqueeze(0)
+            + indicator @ ones.t() @ u[i] @ matrix(module.w3) / n
+        )
+    return stack(contexts, u, n, module.w1.out_channels)
+
+
+def default_layer(layer: DefaultSMPLayer, u: Tensor, graph: DenseGraph) -> Tensor:
+    """Two-layer perceptrons for each message and each update, edge by edge."""
+    hat = set_map(layer.set_map, u, graph)
+    total = [torch.zeros_like(hat[i]) for i in range(graph.num_nodes)]
+    for e, (j, i) in enumerate(graph.edges):
+        hidden = linear(layer.message_receiver, hat[i]) + linear(layer.message_sender, hat[j])
+        if layer.message_edge is not None:
+            hidden = hidden + linear(layer.message_edge, graph.y[e])
+        message = linear(layer.message_out, hidden.clamp(min=0))
+        if layer.message_residual:
+            message = message + hat[j]
+        total[i] = total[i] + message / graph.average_degree
+    contexts = []
+    for i in range(graph.num_nodes):
+        hidden = linear(layer.update_own, hat[i]) + linear(layer.update_messages, total[i])
+        new = linear(layer.update_out, hidden.clamp(min=0))
+        contexts.append(new + hat[i] if layer.update_residual else new)
+    return stack(contexts, hat, graph.num_rows, layer.out_channels)
+
+
+def fast_layer(layer: FastSMPLayer, u: Tensor, graph: DenseGraph) -> Tensor:
+    """Û_i + Σ_j (Û_j + Û_i W4 ⊙ Û_j W5) / d_avg, edge by edge."""
+    hat = set_map(layer.set_map, u, graph)
+    contexts = [hat[i] for i in range(graph.num_nodes)]
+    for j, i in graph.edges:
+        message = hat[j] + (hat[i] @ matrix(layer.w4)) * (hat[j] @ matrix(layer.w5))
+        contexts[i] = contexts[i] + message / graph.average_degree
+    return stack(contexts, hat, graph.num_rows, layer.out_channels)
+
+
+def smp_layer(layer: nn.Module, u: Tensor, graph: DenseGraph) -> Tensor:
+    if isinstance(layer, FastSMPLayer):
+        return fast_layer(layer, u, graph)
+    assert isinstance(layer, DefaultSMPLayer)
+    return default_layer(layer, u, graph)
+
+
+def batch_moments(values: Sequence[Tensor]) -> tuple[int, Tensor, Tensor]:
+    """Number, mean and variance (divided by the number) of all rows of all tensors."""
+    rows = torch.cat([value.reshape(-1, value.size(-1)) for value in values])
+    count = rows.size(0)
+    mean = rows.sum(0) / count
+    return count, mean, ((rows - mean) ** 2).sum(0) / count
+
+
+def running_statistics(norm: RowBatchNorm, values: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """What the running mean and variance become after a training step on these values."""
+    count, mean, variance = batch_moments(values)
+    variance = variance * count / max(count - 1, 1)
+    keep = 1 - norm.momentum
+    return (
+        keep * norm.running_mean + norm.momentum * mean.detach(),
+        keep * norm.running_var + norm.momentum * variance.detach(),
+    )
+
+
+def batch_norm(norm: RowBatchNorm, values: Sequence[Tensor]) -> list[Tensor]:
+    """Batch norm over all rows of all contexts of all graphs."""
+    if sum(value.numel() for value in values) == 0:
+        return list(values)
+    if norm.training:
+        _, mean, variance = batch_moments(values)
+    else:
+        mean, variance = norm.running_mean, norm.running_var
+    return [(v - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias for v in values]
+
+
+def layer_norm(norm: RowLayerNorm, value: Tensor) -> Tensor:
+    mean = value.sum(-1, keepdim=True) / value.size(-1)
+    variance = ((value - mean) ** 2).sum(-1, keepdim=True) / value.size(-1)
+    return (value - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+def normalize(norm: nn.Module, values: Sequence[Tensor]) -> list[Tensor]:
+    if isinstance(norm, RowBatchNorm):
+        return batch_norm(norm, values)
+    if isinstance(norm, RowLayerNorm):
+        return [layer_norm(norm, value) for value in values]
+    return list(values)
+
+
+# ---------------------------------------------------------------------------- pooling
+
+
+def graph_extractor(module: GraphExtractor, u: Tensor, graph: DenseGraph) -> Tensor:
+    """MLP(Σ_i U_i[i], Σ_ij U_i[j]), both divided by their number of terms for 'mean': [C]."""
+    trace, total = u.new_zeros(u.size(-1)), u.new_zeros(u.size(-1))
+    for i in range(graph.num_nodes):
+        trace = trace + u[i, graph.identifier[i]]
+        for r in range(graph.num_rows):
+            total = total + u[i, r]
+    if module.reduce == "mean" and graph.num_nodes:
+        trace = trace / graph.num_nodes
+        total = total / (graph.num_nodes * graph.num_rows)
+    return perceptron(module.hidden, module.out, torch.cat([trace, total]))
+
+
+def node_extractor(module: NodeExtractor, u: Tensor, graph: DenseGraph) -> Tensor:
+    """Lin(V_i[i], mean_j V_i[j], max_j V_i[j]) with V = MLP(U): [n, C]."""
+    features = []
+    for i in range(graph.num_nodes):
+        v = perceptron(module.row_hidden, module.row_out, u[i])
+        pooled = torch.cat([v[graph.identifier[i]], v.sum(0) / graph.num_rows, v.amax(0)])
+        features.append(linear(module.out, pooled))
+    return stack(features, u, module.out.out_features)
+
+
+def pooled_node_extractor(
+    module: PooledNodeExtractor, u: Tensor, graph: DenseGraph, reduction: str
+) -> Tensor:
+    """The sum, mean or largest of the node features; zeros for an empty graph: [C]."""
+    features = node_extractor(module.nodes, u, graph)
+    if graph.num_nodes == 0:
+        return u.new_zeros(features.size(1))
+    if reduction == "max":
+        return features.amax(0)
+    return features.sum(0) / (graph.num_nodes if reduction == "mean" else 1)
+
+
+def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = "") -> Tensor:
+    if isinstance(module, GraphExtractor):
+        return graph_extractor(module, u, graph)
+    if isinstance(module, NodeExtractor):
+        return node_extractor(module, u, graph)
+    if isinstance(module, PooledNodeExtractor):
+        return pooled_node_extractor(module, u, graph, reduction)
+    if isinstance(module, RowExtractor):
+        rows = [u[i, 0] for i in range(graph.num_nodes)]
+        return perceptron(module.hidden, module.out, stack(rows, u, u.size(-1)))
+    assert isinstance(module, MeanExtractor)
+    mean = u.new_zeros(u.size(-1))
+    for i in range(graph.num_nodes):
+        mean = mean + u[i, 0] / graph.num_nodes
+    return perceptron(module.hidden, module.out, mean)
+
+
+# ---------------------------------------------------------------------------- networks
+
+
+def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[Tensor]]:
+    """U⁽⁰⁾, U⁽¹⁾, … of all graphs."""
+    us = [initial(graph, next(backbone.parameters()).dtype) for graph in graphs]
+    yield us
+    for norm, layer in zip(backbone.norms, backbone.layers, strict=True):
+        normal = normalize(norm, us)
+        new = [smp_layer(layer, u, graph) for u, graph in zip(normal, graphs, strict=True)]
+        if backbone.residual and layer.in_channels == layer.out_channels:
+            new = [b + a for a, b in zip(us, new, strict=True)]
+        us = new
+        yield us
+
+
+def smp(model: SMP, graphs: Sequence[DenseGraph], reduction: str = "") -> Tensor:
+    """The network of the left architecture figure: [B, out], or [N, out] for nodes."""
+    sums: list[Tensor] = []
+    for number, us in enumerate(contexts(model.backbone, graphs)):
+        if number == 0:
+            extractor, share = model.first_extractor, 1.0
+        else:
+            shared = len(model.extractors) == 1
+            extractor = model.extractors[0 if shared else number - 1]
+            share = 1 / model.backbone.num_layers
+        here = [extract(extractor, u, g, reduction) for u, g in zip(us, graphs, strict=True)]
+        sums = (
+            [share * v for v in here]
+            if not sums
+            else [s + share * v for s, v in zip(sums, here, strict=True)]
+        )
+    h = torch.stack(sums) if model.level == "graph" else torch.cat(sums)
+    return linear(model.out, h + linear(model.head, h).clamp(min=0))
+
+
+def gru_step(cell: nn.GRUCell, value: Tensor, state: Tensor) -> Tensor:
+    """Cho et al. 2014, in the order of gates of PyTorch: reset, update, new."""
+    from_value = (value @ cell.weight_ih.t() + cell.bias_ih).chunk(3, dim=-1)
+    from_state = (state @ cell.weight_hh.t() + cell.bias_hh).chunk(3, dim=-1)
+    reset = torch.sigmoid(from_value[0] + from_state[0])
+    update = torch.sigmoid(from_value[1] + from_state[1])
+    new = torch.tanh(from_value[2] + reset * from_state[2])
+    return (1 - update) * new + update * state
+
+
+def set2set(module: nn.Module, states: Tensor) -> Tensor:
+    """Vinyals et al. 2016: a query by an LSTM, attention over the set, [n, C] to [2 C]."""
+    width, lstm = states.size(1), module.lstm
+    query_star = states.new_zeros(2 * width)
+    hidden, cell = states.new_zeros(width), states.new_zeros(width)
+    for _ in range(module.processing_steps):
+        gates = (
+            query_star @ lstm.weight_ih_l0.t()
+            + lstm.bias_ih_l0
+            + hidden @ lstm.weight_hh_l0.t()
+            + lstm.bias_hh_l0
+        )
+        write, forget, new, out = gates.chunk(4)
+        cell = torch.sigmoid(forget) * cell + torch.sigmoid(write) * torch.tanh(new)
+        hidden = torch.sigmoid(out) * torch.tanh(cell)
+        attention = torch.softmax(states @ hidden, dim=0)
+        query_star = torch.cat([hidden, attention @ states])
+    return query_star
+
+
+def multitask(model: MultiTaskSMP, graphs: Sequence[DenseGraph]) -> tuple[Tensor, Tensor]:
+    """The network of the right architecture figure: [N, node_channels], [B, graph_channels]."""
+    states: list[Tensor] = []
+    for number, us in enumerate(contexts(model.backbone, graphs)):
+        if number == 0:
+            width = model.recurrent.hidden_size
+            states = [u.new_zeros(g.num_nodes, width) for u, g in zip(us, graphs, strict=True)]
+            continue
+        features = [
+            extract(model.extractor, u, g).clamp(min=0) for u, g in zip(us, graphs, strict=True)
+        ]
+        states = [gru_step(model.recurrent, f, s) for f, s in zip(features, states, strict=True)]
+    pooled = torch.stack([set2set(model.set2set, state) for state in states])
+    (hidden,) = batch_norm(model.graph_norm, [linear(model.graph_hidden, pooled)])
+    nodes = torch.cat(states)
+    for module in model.node_head:
+        nodes = nodes.clamp(min=0) if isinstance(module, nn.ReLU) else linear(module, nodes)
+    return nodes, linear(model.graph_out, hidden.clamp(min=0))

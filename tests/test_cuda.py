@@ -1,0 +1,117 @@
+"""On a GPU: the same numbers as on the CPU, in float64, for all networks and schemes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from strategies import ODD, SCHEMES, Case, assert_same, cycle, gradients, make_case, path, randomize
+from torch import Tensor, nn
+
+from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP
+from smpgnn.ops import neighbor
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+    pytest.mark.filterwarnings("ignore:.*torch-scatter.*:UserWarning"),  # PyG's max on a GPU
+]
+
+GRAPHS = [path(20), cycle(7), ODD["empty"], *ODD.values()]
+
+NETWORKS: dict[str, tuple[int, Any]] = {
+    "default": (0, lambda s: SMP(2, 2, 8, 3, "default", s, norm="batch")),
+    "default with edges": (3, lambda s: SMP(2, 2, 8, 3, "default", s, 3, norm="batch", towers=2,
+                                            message_residual=True, update_residual=True)),
+    "fast": (0, lambda s: SMP(2, 2, 8, 3, "fast", s, norm="batch")),
+    "node level": (0, lambda s: SMP(2, 2, 8, 3, "fast", s, level="node", norm="layer")),
+    "pooled": (3, lambda s: SMP(2, 2, 8, 3, "default", s, 3, pooling="max", residual=True)),
+    "ablation": (3, lambda s: MPNN(2, 2, 8, 3, "default", s, 3, norm="batch")),
+    "multi-task": (0, lambda s: MultiTaskSMP(2, 3, 2, 8, 3, "default", s, state_channels=4)),
+    "multi-task ablation": (0, lambda s: MultiTaskMPNN(2, 3, 2, 8, 3, "fast", s,
+                                                       state_channels=4)),
+}  # fmt: skip
+
+
+def call(model: nn.Module, case: Case, device: str, dtype: torch.dtype) -> tuple[list, list]:
+    """Outputs and gradients of parameters and inputs, moved back to the CPU."""
+    model = deepcopy(model).to(device, dtype)
+    leaves = [
+        None if value is None else value.detach().to(device, dtype).requires_grad_()
+        for value in (case.x, case.edge_attr)
+    ]
+    result = model(
+        leaves[0],
+        case.edge_index.to(device),
+        leaves[1],
+        case.batch.to(device),
+        batch_size=case.num_graphs,
+    )
+    outputs = [result] if isinstance(result, Tensor) else list(result)
+    wanted = [*model.parameters(), *[leaf for leaf in leaves if leaf is not None]]
+    generator = torch.Generator().manual_seed(0)
+    weights = [torch.randn(out.shape, generator=generator).to(out) for out in outputs]
+    total = sum((out * weight).sum() for out, weight in zip(outputs, weights, strict=True))
+    found = torch.autograd.grad(total, wanted, allow_unused=True)
+    grads = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+    buffers = [b.double() for b in model.buffers()]
+    return [out.cpu() for out in outputs], [value.cpu() for value in grads + buffers]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_forward_and_backward_equal_the_cpu(network: str, identifiers: str, training: bool) -> None:
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make(identifiers)).train(training)
+    case = make_case(GRAPHS, 2, edge_channels)
+    expected, expected_rest = call(model, case, "cpu", torch.float64)
+    # cuDNN has no gradient of the LSTM of Set2Set in eval mode; PyTorch's own kernels have.
+    with torch.backends.cudnn.flags(enabled=training):
+        actual, rest = call(model, case, "cuda", torch.float64)
+    assert_same(actual, expected, tolerance=1e-9)
+    assert_same(rest, expected_rest, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_bfloat16_autocast_is_near_float32(network: str, identifiers: str) -> None:
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make(identifiers), dtype=torch.float32).train()
+    case = make_case(GRAPHS, 2, edge_channels, dtype=torch.float32)
+    expected, _ = call(model, case, "cuda", torch.float32)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        actual, rest = call(model, case, "cuda", torch.float32)
+    for value in rest:
+        assert value.isfinite().all()
+    for near, exact in zip(actual, expected, strict=True):
+        assert (near.float() - exact).abs().max() < 0.1 * max(1.0, exact.abs().max().item())
+
+
+@pytest.mark.parametrize("identifiers", SCHEMES)
+def test_identifiers_equal_those_of_the_cpu(identifiers: str) -> None:
+    topology = make_case(GRAPHS).topology
+    one = ContextIndex.build(topology, identifiers, 2)
+    other = ContextIndex.build(topology.to("cuda"), identifiers, 2)
+    for name in ("ptr", "own", "owner"):
+        assert torch.equal(getattr(one.table, name), getattr(other.table, name).cpu())
+    for name in ("ptr", "source", "target", "edge", "scale"):
+        assert torch.equal(getattr(one.lift, name), getattr(other.lift, name).cpu())
+
+
+@pytest.mark.parametrize("chunk", [1, 50])
+def test_small_pieces_equal_the_cpu(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    edge_channels, make = NETWORKS["default with edges"]
+    model = randomize(make("neighborhood"))
+    case = make_case([path(5), cycle(4)], 2, edge_channels)
+    expected, expected_rest = call(model, case, "cpu", torch.float64)
+    monkeypatch.setattr(neighbor, "CHUNK", {"cpu": chunk, "cuda": chunk})
+    actual, rest = call(model, case, "cuda", torch.float64)
+    assert_same(actual + rest, expected + expected_rest, tolerance=1e-9)
+
+
+def test_gradients_of_the_helper_work_on_the_gpu() -> None:
+    """Of the test's own helper."""
+    leaf = torch.ones(3, 2, dtype=torch.float64, device="cuda", requires_grad=True)
+    assert gradients([leaf * 2], [leaf])[0].is_cuda
