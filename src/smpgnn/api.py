@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def train(
     task: str,
+    /,
     data: Sequence[Any] | None = None,
     *,
     preset: str = "",
@@ -31,7 +32,8 @@ def train(
         preset: 'paper' for the settings of the paper's experiment.
         resume: go on with the run in `output`.
         quiet: without notes and a progress bar.
-        options: any setting that `smpgnn train TASK --help` lists, with _ for -.
+        options: any setting that `smpgnn train TASK --help` lists, with _ for -; among them, for
+            data of one's own, a `task` of its own: 'regression' or 'classification'.
     """
     from smpgnn.training.run_folder import resumed_options
     from smpgnn.training.train import train_run

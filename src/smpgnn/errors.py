@@ -1,4 +1,9 @@
-"""The one exception for input that cannot be used."""
+"""The one exception for input that cannot be used, and the checks that raise it everywhere."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
 
 
 class InputError(ValueError):
@@ -7,3 +12,24 @@ class InputError(ValueError):
     The message is one sentence that names the file, row or argument and says what to do about it;
     the command line prints it without a traceback and exits with status 2.
     """
+
+
+def check_counts(*, at_least: int, **counts: Any) -> None:
+    """Refuse numbers of channels or layers that are not whole or too small."""
+    for name, value in counts.items():
+        try:
+            fits = operator.index(value) >= at_least and not isinstance(value, bool)
+        except TypeError:
+            fits = False
+        if not fits:
+            raise InputError(
+                f"{name} must be a whole number of at least {at_least}, not {value!r}."
+            )
+
+
+def check_tensor(name: str, value: Any) -> None:
+    """Refuse lists and arrays where a tensor is needed."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}.")

@@ -141,11 +141,14 @@ def resolve_aggregation(aggregation: Any) -> nn.Module:
     if isinstance(aggregation, Aggregation):
         instance: nn.Module = aggregation
         return instance
+    refused = InputError(
+        f"pooling={aggregation!r} is neither 'extractor' nor an aggregation of PyTorch "
+        "Geometric, such as 'sum', 'mean' or 'max'."
+    )
+    if not isinstance(aggregation, str):
+        raise refused
     try:
         found: nn.Module = aggregation_resolver(aggregation)
     except (ValueError, TypeError) as error:
-        raise InputError(
-            f"pooling={aggregation!r} is neither 'extractor' nor an aggregation of PyTorch "
-            "Geometric, such as 'sum', 'mean' or 'max'."
-        ) from error
+        raise refused from error
     return found

@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_counts, check_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,11 @@ class Topology:
             low, high = (int(v) for v in torch.stack(edge_index.aminmax()).tolist())
             if low < 0:
                 raise InputError(f"edge_index holds {low}: node numbers start at 0.")
-        if num_nodes is None:
+        if batch is not None:
+            _check_integers("batch", batch)
+        if num_nodes is not None:
+            check_counts(num_nodes=num_nodes, at_least=0)
+        else:
             num_nodes = batch.numel() if batch is not None else high + 1
         if high >= num_nodes:
             raise InputError(
@@ -142,14 +146,12 @@ def segments(sizes: Tensor, total: int) -> tuple[Tensor, Tensor]:
 
 
 def _check_integers(name: str, value: Tensor) -> None:
-    if not isinstance(value, Tensor):
-        raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}.")
+    check_tensor(name, value)
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         raise InputError(f"{name} must hold integers, not {value.dtype}: call {name}.long().")
 
 
 def _check_batch(batch: Tensor, num_nodes: int, edge_index: Tensor) -> tuple[Tensor, int]:
-    _check_integers("batch", batch)
     if batch.dim() != 1 or batch.numel() != num_nodes:
         raise InputError(
             f"batch must name the graph of each of the {num_nodes} nodes, shape [{num_nodes}], "

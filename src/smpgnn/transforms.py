@@ -9,7 +9,7 @@ from torch import Tensor
 
 from smpgnn.coloring import coloring
 from smpgnn.context import ContextIndex
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_counts
 from smpgnn.identifiers import identifier_scheme, onehot_identifiers
 from smpgnn.neighborhood import neighborhoods
 from smpgnn.rows import IdentifierRows, NeighborhoodRows
@@ -36,10 +36,14 @@ class AddIdentifiers:
 
     def __init__(self, identifiers: str = "onehot", num_layers: int = 1) -> None:
         identifier_scheme(identifiers)
+        check_counts(num_layers=num_layers, at_least=1)
         self.identifiers, self.num_layers = identifiers, num_layers
 
     def __call__(self, data: Data) -> Data:
         data = data.clone()
+        for stored in ("ball_index", "identifier"):
+            if stored in data:
+                del data[stored]
         topology = Topology.checked(data.edge_index, num_nodes=data.num_nodes)
         if self.identifiers == "neighborhood":
             data.ball_index = neighborhoods(topology, self.num_layers)
@@ -78,7 +82,9 @@ def context_index(data: Any, identifiers: str | None = None, num_layers: int = 1
         raise InputError(
             "data holds no identifiers: apply smpgnn.AddIdentifiers to it, or name a scheme."
         )
-    radius = int(stored.min()) if stored.numel() else 0
-    if hasattr(data, "ball_index"):
+    limited = stored[stored > 0]  # one-hot identifiers are good for any number of layers
+    radius = int(limited.min()) if limited.numel() else None
+    if "ball_index" in data:
+        assert radius is not None
         return ContextIndex(topology, NeighborhoodRows.build(topology, data.ball_index, radius))
-    return ContextIndex(topology, IdentifierRows.build(topology, data.identifier, radius or None))
+    return ContextIndex(topology, IdentifierRows.build(topology, data.identifier, radius))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.context import ContextIndex, LocalContext
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_tensor
 
 AGGREGATIONS = ("sum", "mean", "max", "absmax")
 
@@ -26,8 +26,8 @@ class SMPLayer(nn.Module):
 
     Args:
         aggregation: 'sum', 'mean', 'max', or 'absmax': in every entry the value that is largest
-            without regard to sign (the argmax rule of Appendix B.3; +v wins over −v). A node
-            without neighbours receives zero.
+            without regard to sign (the argmax rule of Appendix B.3, over the neighbours; the own
+            context joins in `update`; +v wins over −v). A node without neighbours receives zero.
     """
 
     #: Channels of edge features that the layer takes; 0: none.
@@ -96,6 +96,7 @@ def check_edge_attr(edge_attr: Tensor | None, channels: int, num_edges: int) -> 
             "edge_attr was given, but edge_channels is 0: leave it out, or use the default layer "
             "with edge_channels set (Fast SMP takes no edge features)."
         )
+    check_tensor("edge_attr", edge_attr)
     if list(edge_attr.shape) != [num_edges, channels]:
         raise InputError(
             f"edge_attr must have shape [{num_edges}, {channels}], not {list(edge_attr.shape)}."

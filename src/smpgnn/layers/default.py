@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.errors import check_counts
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.set_linear import RowLinear, SetLinear
@@ -55,6 +56,7 @@ class DefaultSMPLayer(SMPLayer):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.edge_channels = edge_channels
         self.message_residual, self.update_residual = message_residual, update_residual
+        check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
         self.set_map: nn.Module = self.first_map(in_channels, out_channels, first_towers, set_scale)
         width = out_channels

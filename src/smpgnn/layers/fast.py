@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.context import ContextIndex, LocalContext
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_counts
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.set_linear import RowLinear, SetLinear
@@ -50,6 +50,7 @@ class FastSMPLayer(SMPLayer):
                 "use the default layer."
             )
         self.in_channels, self.out_channels = in_channels, out_channels
+        check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
         self.set_map: nn.Module = self.first_map(in_channels, out_channels, first_towers, set_scale)
         self.w4 = TowerLinear(out_channels, out_channels, towers, bias=False)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_counts
 
 
 class TowerLinear(nn.Module):
@@ -31,7 +31,8 @@ class TowerLinear(nn.Module):
         self, in_channels: int, out_channels: int, towers: int = 1, bias: bool = True
     ) -> None:
         super().__init__()
-        if towers < 1 or in_channels % towers or out_channels % towers:
+        check_counts(towers=towers, at_least=1)
+        if in_channels % towers or out_channels % towers:
             raise InputError(
                 f"towers={towers} must divide the channels, {in_channels} and {out_channels}."
             )

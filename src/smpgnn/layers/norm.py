@@ -28,9 +28,9 @@ class RowBatchNorm(nn.BatchNorm1d):
 
     def normalize(self, rows: Tensor, multiplicity: Tensor | None = None) -> Tensor:
         """Normalise rows [P, C], each of which counts `multiplicity` times."""
-        if rows.size(0) == 0:
-            return rows
         together = self.training and _processes() > 1
+        if rows.size(0) == 0 and not together:
+            return rows
         if not self.training or (multiplicity is None and rows.size(0) > 1 and not together):
             return super().forward(rows)
         count, mean, variance = _weighted_moments(rows, multiplicity, together)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from smpgnn.context import ContextIndex, LocalContext
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_counts, check_tensor
 from smpgnn.identifiers import identifier_scheme
 from smpgnn.layers.base import SMPLayer, check_edge_attr
 from smpgnn.layers.norm import row_norm
+from smpgnn.rows import NodeRows
 from smpgnn.topology import Topology
 
 
@@ -83,8 +83,10 @@ class Backbone(nn.Module):
                 Topology.checked(edge_index, batch, num_nodes=num_nodes, num_graphs=batch_size)
             )
         else:
-            self._check_index(index, num_nodes, edge_index)
+            self._check_index(index, num_nodes, edge_index, batch)
         check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
+        if edge_attr is not None and edge_attr.dtype != self._dtype:
+            raise InputError(self._other_dtype("edge_attr", edge_attr))
         return index
 
     def forward(
@@ -109,38 +111,50 @@ class Backbone(nn.Module):
             if self.in_channels:
                 raise InputError(f"x is missing: in_channels is {self.in_channels}.")
             return
+        check_tensor("x", x)
         if x.dim() != 2 or x.size(1) != self.in_channels:
             raise InputError(
                 f"x must have shape [number of nodes, {self.in_channels}], not {list(x.shape)}."
             )
         if x.dtype != self._dtype:
-            raise InputError(
-                f"x is {x.dtype} but the network {self._dtype}: convert one of them "
-                "(x.float(), model.double(), …)."
-            )
+            raise InputError(self._other_dtype("x", x))
 
-    def _check_index(self, index: ContextIndex, num_nodes: int | None, edge_index: Tensor) -> None:
-        topology, radius = index.topology, index.table.radius
-        fits = topology.edge_index.shape == edge_index.shape and num_nodes in (
-            None,
-            topology.num_nodes,
+    def _other_dtype(self, name: str, value: Tensor) -> str:
+        return (
+            f"{name} is {value.dtype} but the network {self._dtype}: convert one of them "
+            f"({name}.float(), model.double(), …)."
         )
-        if not fits:
+
+    def _check_index(
+        self,
+        index: ContextIndex,
+        num_nodes: int | None,
+        edge_index: Tensor,
+        batch: Tensor | None,
+    ) -> None:
+        topology, radius = index.topology, index.table.radius
+        check_tensor("edge_index", edge_index)
+        same_nodes = num_nodes in (None, topology.num_nodes)
+        same_edges = edge_index is topology.edge_index or torch.equal(
+            edge_index.long(), topology.edge_index
+        )
+        if batch is None:
+            same_graphs = topology.num_graphs <= 1
+        else:
+            check_tensor("batch", batch)
+            same_graphs = batch is topology.batch or torch.equal(batch.long(), topology.batch)
+        if isinstance(index.table, NodeRows) != (self.identifiers == "nodes"):
             raise InputError(
-                f"index is of {topology.num_nodes} nodes and {topology.num_edges} edges, "
-                "not of the graphs given: build it from the same batch."
+                "index has rows of another kind: this network works on "
+                + ("nodes." if self.identifiers == "nodes" else "contexts.")
+            )
+        if not (same_nodes and same_edges and same_graphs):
+            raise InputError(
+                f"index is of other graphs ({topology.num_graphs} with {topology.num_nodes} nodes "
+                f"and {topology.num_edges} edges): build it from the same batch."
             )
         if radius is not None and radius < self.num_layers:
             raise InputError(
                 f"index holds identifiers for {radius} layers, but the network has "
                 f"{self.num_layers}: build it for as many layers."
-            )
-
-
-def check_counts(*, at_least: int, **counts: Any) -> None:
-    """Refuse numbers of channels or layers that are not whole or too small."""
-    for name, value in counts.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-            raise InputError(
-                f"{name} must be a whole number of at least {at_least}, not {value!r}."
             )

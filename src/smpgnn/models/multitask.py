@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.context import ContextIndex
+from smpgnn.errors import check_counts
 from smpgnn.layers import (
     DefaultSMPLayer,
     FastMPNNLayer,
@@ -16,7 +17,7 @@ from smpgnn.layers import (
     RowBatchNorm,
     SMPLayer,
 )
-from smpgnn.models.backbone import Backbone, check_counts
+from smpgnn.models.backbone import Backbone
 from smpgnn.models.smp import layer_factory
 from smpgnn.pooling import NodeExtractor, RowExtractor
 
@@ -24,9 +25,10 @@ from smpgnn.pooling import NodeExtractor, RowExtractor
 class MultiTaskSMP(nn.Module):
     """Structural message-passing for node targets and graph targets of the same graphs.
 
-    After every layer a shared extractor gives node features, which a gated recurrent unit adds to
-    the state of the node. Node targets are read from the last state by a perceptron, graph targets
-    from a Set2Set of all states of a graph.
+    After every layer a shared extractor gives node features, which (after a relu) a gated recurrent
+    unit adds to the state of the node. Node targets are read from the last state by a three-layer
+    perceptron; graph targets from a Set2Set of all states of a graph, with as many steps as a state
+    has channels, and a two-layer perceptron with batch norm.
 
     Args:
         in_channels: node features; 0 for none.
@@ -65,8 +67,13 @@ class MultiTaskSMP(nn.Module):
         super().__init__()
         from torch_geometric.nn import Set2Set
 
-        check_counts(extractor_channels=extractor_channels, at_least=1)
-        check_counts(state_channels=state_channels, at_least=1)
+        check_counts(
+            node_channels=node_channels,
+            graph_channels=graph_channels,
+            extractor_channels=extractor_channels,
+            state_channels=state_channels,
+            at_least=1,
+        )
         self.backbone = Backbone(
             layer_factory(self.layer_types, layer, edge_channels, layer_options),
             in_channels,

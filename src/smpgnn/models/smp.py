@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.context import ContextIndex
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, check_counts
 from smpgnn.layers import DefaultSMPLayer, FastMPNNLayer, FastSMPLayer, MPNNLayer, SMPLayer
 from smpgnn.models.backbone import Backbone
 from smpgnn.pooling import (
@@ -47,8 +47,9 @@ class SMP(nn.Module):
         dropout: share of the features dropped before the last map, in training.
         extractor_channels: width of the features; four times `hidden_channels` where not given.
         shared_extractor: one extractor for the contexts after all layers, to save weights.
-        pooling: for graphs: 'extractor' (trace and sum) or an aggregation of PyTorch Geometric
-            ('sum', 'mean', …) of node features.
+        pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
+            an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
+            with weights of its own is shared by all extractors.
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output.
         layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
@@ -81,6 +82,12 @@ class SMP(nn.Module):
         super().__init__()
         if level not in LEVELS:
             raise InputError(f"level must be one of {', '.join(LEVELS)}, not {level!r}.")
+        check_counts(out_channels=out_channels, at_least=1)
+        check_counts(hidden_channels=hidden_channels, at_least=1)
+        if extractor_channels is not None:
+            check_counts(extractor_channels=extractor_channels, at_least=1)
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout must be at least 0 and below 1, not {dropout}.")
         self.level = level
         self.backbone = Backbone(
             layer_factory(self.layer_types, layer, edge_channels, layer_options),
@@ -92,7 +99,7 @@ class SMP(nn.Module):
             norm,
             residual,
         )
-        width = extractor_channels or 4 * hidden_channels
+        width = 4 * hidden_channels if extractor_channels is None else extractor_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)
         self.extractors = nn.ModuleList(
             self._extractor(hidden_channels, width, pooling)
