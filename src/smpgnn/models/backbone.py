@@ -138,11 +138,10 @@ class Backbone(nn.Module):
         same_edges = edge_index is topology.edge_index or torch.equal(
             edge_index.long(), topology.edge_index
         )
-        if batch is None:
-            same_graphs = topology.num_graphs <= 1
-        else:
+        same_graphs = batch is None or batch is topology.batch  # the index knows it, too
+        if batch is not None and not same_graphs:
             check_tensor("batch", batch)
-            same_graphs = batch is topology.batch or torch.equal(batch.long(), topology.batch)
+            same_graphs = torch.equal(batch.long(), topology.batch)
         if isinstance(index.table, NodeRows) != (self.identifiers == "nodes"):
             raise InputError(
                 "index has rows of another kind: this network works on "
