@@ -10,9 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from smpgnn.catalogue import MODELS
 from smpgnn.errors import InputError
-
-MODELS = ("smp", "fast-smp", "mpnn", "fast-mpnn", "gin")
 
 
 def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
@@ -41,6 +40,7 @@ class TrainOptions:
     epochs: int = _option(100, "passes over the training data")
     batch_size: int = _option(64, "graphs in a batch")
     batch_rows: int = _option(0, "most rows of contexts in a batch; 0: no limit but batch_size")
+    auto_batch: bool = _option(False, "set batch_rows so that a batch fits the free memory")
     lr: float = _option(1e-3, "learning rate")
     optimizer: str = _option("adamw", "optimiser", ("adamw", "adam", "sgd"))
     momentum: float = _option(0.9, "momentum of sgd")
@@ -76,6 +76,7 @@ class CyclesOptions(TrainOptions):
     k: int = _option(4, "length of the cycle: 4, 6 or 8")
     n: int = _option(36, "nominal number of nodes: one of the paper's sizes for this k")
     balance: str = _option("independent", "how the classes are made", ("independent", "matched"))
+    ood: bool = _option(False, "train, validate and test on growing sizes (n is not used)")
     train_samples: int = _option(10000, "training graphs")
     test_samples: int = _option(10000, "test graphs")
     model: str = _option("fast-smp", "network to train", MODELS)

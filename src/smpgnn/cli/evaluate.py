@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 from smpgnn.errors import InputError
+from smpgnn.options import TableOptions
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -19,9 +21,15 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
     model = load(arguments.run, arguments.device)
     if arguments.data:
-        metrics = evaluate_file(
-            model, arguments.data, labels=arguments.labels, smiles_column=arguments.smiles_column
+        metrics, notes = evaluate_file(
+            model,
+            arguments.data,
+            labels=arguments.labels,
+            smiles_column=arguments.smiles_column,
+            separator=arguments.separator,
         )
+        for note in notes:
+            print(note, file=sys.stderr)
         what = arguments.data
     else:
         if not Path(arguments.run).is_dir():
@@ -29,8 +37,19 @@ def evaluate(arguments: argparse.Namespace) -> int:
         options = RunFolder(arguments.run).read_options()
         if arguments.data_dir:
             options = replace(options, data_dir=arguments.data_dir)
+        if isinstance(options, TableOptions) and not getattr(options, "path", ""):
+            raise InputError(
+                f"{arguments.run}: was trained from Python: evaluate it from Python, too."
+            )
         test = prepare(options).splits.test
-        metrics = evaluate_store(model.network, model.task, test, options.batch_size, model.device)
+        metrics = evaluate_store(
+            model.network,
+            model.task,
+            test,
+            options.batch_size,
+            model.device,
+            batch_rows=options.batch_rows,
+        )
         what = "test part"
     if arguments.json:
         print(json.dumps(metrics, indent=1))

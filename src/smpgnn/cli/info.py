@@ -6,22 +6,21 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from smpgnn.catalogue import ENTRIES
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS
-
-MODELS = {
-    "smp": "Default SMP: perceptrons in message and update, edge features (Vignac et al., 2020)",
-    "fast-smp": "Fast SMP: one message a node, no edge features (Vignac et al., 2020)",
-    "mpnn": "the default layers on node features instead of contexts (ablation)",
-    "fast-mpnn": "the fast layers on node features instead of contexts (ablation)",
-    "gin": "GIN in the same frame (Xu et al., 2019)",
-}
+from smpgnn.options import TASKS, TableOptions
 
 
 def info(arguments: argparse.Namespace) -> int:
     if arguments.what == "models":
-        for name, text in MODELS.items():
-            print(f"{name:<10} {text}")
+        print(f"{'name':<11} {'memory':<6} {'time a layer':<14} what it is")
+        for entry in ENTRIES:
+            edges = "" if entry.edges else "; no edge features"
+            print(
+                f"{entry.name:<11} {entry.memory:<6} {entry.time:<14} "
+                f"{entry.text} ({entry.paper}){edges}"
+            )
+        print("(n nodes, m edges, width c; smp and fast-smp need fewer rows with neighborhood)")
         return 0
     if arguments.what in TASKS and not Path(arguments.what).exists():
         return _data_set(arguments)
@@ -40,22 +39,21 @@ def _run(path: Path) -> int:
     from smpgnn.training.saved import load_model
 
     saved = load_model(path)
+    record = RunFolder(path).read_record() if path.is_dir() else {}
     spec = saved.spec
     count = sum(parameter.numel() for parameter in saved.network.parameters())
     print(f"model       {spec.model}, {spec.num_layers} layers of width {spec.hidden_channels}")
     print(f"parameters  {count:,}")
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
-    if path.is_dir():
-        record = RunFolder(path).read_record()
-        if record:
-            for part in ("validation", "test"):
-                values = "  ".join(f"{name} {value:.4f}" for name, value in record[part].items())
-                print(f"{part:<11} {values}")
-            print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
-            print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
-        else:
-            print("not finished: go on with --resume")
+    if record:
+        for part in ("validation", "test"):
+            values = "  ".join(f"{name} {value:.4f}" for name, value in record[part].items())
+            print(f"{part:<11} {values}")
+        print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
+        print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
+    elif path.is_dir():
+        print("not finished: go on with --resume")
     return 0
 
 
@@ -63,9 +61,13 @@ def _data_set(arguments: argparse.Namespace) -> int:
     from smpgnn.training.memory import largest_batch_bytes
     from smpgnn.training.prepare import prepare
 
+    if arguments.batch_size is not None and arguments.batch_size < 1:
+        raise InputError(f"--batch-size must be above 0, not {arguments.batch_size}.")
     options = TASKS[arguments.what]()
     if arguments.data_dir:
         options = replace(options, data_dir=arguments.data_dir)
+    if isinstance(options, TableOptions):
+        raise InputError(f"{arguments.what}: has no data of its own: name a table or a run.")
     prepared = prepare(options)
     for name in ("train", "val", "test"):
         store = getattr(prepared.splits, name)

@@ -85,6 +85,7 @@ def _add_evaluate(verbs: Any) -> None:
     )
     parser.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
     parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
+    parser.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: found out")
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--json", action="store_true", help="print the metrics as JSON")
@@ -153,7 +154,8 @@ def main() -> None:
     try:
         status = run(sys.argv[1:])
     except InputError as error:
-        print(f"smpgnn: {error}" if not str(error).startswith("smpgnn") else error, file=sys.stderr)
+        text = " ".join(str(error).splitlines())
+        print(text if text.startswith("smpgnn ") else f"smpgnn: {text}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
         print("smpgnn: interrupted.", file=sys.stderr)

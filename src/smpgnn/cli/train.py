@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import fields, replace
+from shlex import quote
 
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, TrainOptions, paper_preset, read_config, to_yaml, with_values
-
-#: What may differ when a run goes on: where it runs, not what it does.
-PLACE = ("output", "device", "devices", "nodes", "data_dir")
+from smpgnn.options import (
+    PAPER,
+    TASKS,
+    TrainOptions,
+    paper_preset,
+    read_config,
+    to_yaml,
+    with_values,
+)
 
 
 def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
@@ -39,51 +45,52 @@ def given_options(arguments: argparse.Namespace) -> dict[str, object]:
     return given
 
 
+def named_options(arguments: argparse.Namespace) -> set[str]:
+    """The settings that a preset, the config file or the command line name."""
+    preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
+    config = read_config(arguments.config) if arguments.config else {}
+    return {*preset, *config, *given_options(arguments)} - {"task_type"}
+
+
 def train(arguments: argparse.Namespace) -> int:
+    from smpgnn.training.run_folder import (
+        RunFolder,
+        default_output,
+        first_process,
+        resumed_options,
+    )
+
     options = chosen_options(arguments)
     if arguments.print_config:
         print(to_yaml(options), end="")
         return 0
+    first = first_process()
     if arguments.resume:
-        _check_resume(arguments)
-    from smpgnn.training.prepare import prepare
-    from smpgnn.training.run_folder import RunFolder, default_output
-    from smpgnn.training.train import resumed_options, train_run
+        options = resumed_options(options, named_options(arguments))
+    else:
+        if not options.output:
+            options = replace(options, output=default_output(options))
+        if first:
+            RunFolder(options.output).refuse_old()
+    # from here on torch is needed, which takes its time to load
+    from smpgnn.training.callbacks import Terminated
+    from smpgnn.training.train import train_run
 
-    if not options.output:
-        options = replace(options, output=default_output(options))
-    if arguments.resume:
-        options = resumed_options(RunFolder(options.output), options)
-    prepared = prepare(options)
-    for note in prepared.notes:
-        print(note, file=sys.stderr)
     try:
-        result = train_run(options, resume=arguments.resume, prepared=prepared)
-    except KeyboardInterrupt:
-        again = f"smpgnn train {arguments.task_name} --output {options.output} --resume"
-        print(f"\nsmpgnn: interrupted; go on with: {again}", file=sys.stderr)
-        return 130
-    monitor = result.saved.task.monitor
-    print(
-        f"Test {monitor} {result.test[monitor]:.4f}  validation {result.validation[monitor]:.4f}  "
-        f"best epoch {result.best_epoch}  {result.seconds:.0f} s"
-    )
-    print(f"Run folder: {result.folder}")
+        result = train_run(options, resume=arguments.resume)
+    except KeyboardInterrupt as stop:
+        again = f"smpgnn train {arguments.task_name} --output {quote(options.output)} --resume"
+        begun = RunFolder(options.output).config.exists()
+        hint = f"; go on with: {again}" if begun else ", before the training began."
+        if first:
+            print(f"\nsmpgnn: interrupted{hint}", file=sys.stderr)
+        return 143 if isinstance(stop, Terminated) else 130
+    if first:
+        monitor = result.saved.task.monitor
+        print(
+            f"Test {monitor} {result.test[monitor]:.4f}  "
+            f"validation {result.validation[monitor]:.4f}  "
+            f"best epoch {result.best_epoch}  {result.seconds:.0f} s"
+        )
+        print(f"Run folder: {result.folder}")
     return 0
-
-
-def _check_resume(arguments: argparse.Namespace) -> None:
-    given = given_options(arguments)
-    if not given.get("output"):
-        raise InputError("--resume: name the run to go on with: --output RUN.")
-    from smpgnn.training.run_folder import RunFolder
-
-    stored = RunFolder(str(given["output"])).read_options()
-    for name, value in given.items():
-        known = getattr(stored, name, None)
-        same = list(known) == value if isinstance(known, tuple) else known == value
-        if name not in PLACE and not same:
-            raise InputError(
-                f"--{name.replace('_', '-')}: the run has {known}, and --resume goes on with its "
-                "settings: leave it out, or start a new run."
-            )

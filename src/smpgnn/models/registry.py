@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from torch import nn
 
+from smpgnn.catalogue import BY_NAME, ENTRIES, OWN_LAYERS, Entry
 from smpgnn.errors import InputError
-from smpgnn.options import MODELS, TrainOptions
+from smpgnn.options import TrainOptions
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class NetworkSpec:
     update_residual: bool
     shared_extractor: bool
     extractor_channels: int
+    max_nodes: int = 0  # of the largest graph there is (for relational pooling)
 
     @classmethod
     def from_options(
@@ -43,18 +47,20 @@ class NetworkSpec:
         node_outputs: int,
         graph_outputs: int,
         num_layers: int | None = None,
+        max_nodes: int = 0,
     ) -> NetworkSpec:
         names = {f.name for f in fields(cls)} & {f.name for f in fields(options)}
         values = {name: getattr(options, name) for name in names}
         values["num_layers"] = num_layers or options.num_layers
-        if options.model not in ("smp", "mpnn"):
-            edge_channels = 0  # the others take no edge features
+        if not BY_NAME[options.model].edges:
+            edge_channels = 0
         return cls(
             **values,
             in_channels=in_channels,
             edge_channels=edge_channels,
             node_outputs=node_outputs,
             graph_outputs=graph_outputs,
+            max_nodes=max_nodes,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,54 +72,64 @@ class NetworkSpec:
 
     def build(self) -> nn.Module:
         """The network, with fresh weights."""
-        from smpgnn.baselines import GIN
-        from smpgnn.models.multitask import MultiTaskMPNN, MultiTaskSMP
-        from smpgnn.models.smp import MPNN, SMP
-
-        if self.model not in MODELS:
-            raise InputError(f"model must be one of {', '.join(MODELS)}, not {self.model!r}.")
-        layer = "fast" if self.model.startswith("fast-") else "default"
-        contexts = self.model in ("smp", "fast-smp")
-        layer_options: dict[str, Any] = {"towers": self.towers, "set_scale": self.set_scale}
-        if layer == "default":
-            layer_options["message_residual"] = self.message_residual
-            layer_options["update_residual"] = self.update_residual
-        common: dict[str, Any] = {
-            "identifiers": self.identifiers,
+        if self.model not in BY_NAME:
+            raise InputError(f"model must be one of {', '.join(BY_NAME)}, not {self.model!r}.")
+        entry = BY_NAME[self.model]
+        options: dict[str, Any] = {
+            "edge_channels": self.edge_channels,
             "norm": None if self.norm == "none" else self.norm,
             "residual": self.residual,
         }
+        if self.model in OWN_LAYERS:
+            options |= self._layer_options()
+        if self.model == "rp":
+            options["max_nodes"] = max(1, self.max_nodes)
         if self.node_outputs and self.graph_outputs:
-            if self.model == "gin":
-                raise InputError("model: 'gin' is not there yet for several targets at once.")
-            multitask = MultiTaskSMP if contexts else MultiTaskMPNN
+            if not entry.multitask:
+                several = [other.name for other in ENTRIES if other.multitask]
+                raise InputError(
+                    f"model: '{self.model}' has no version for several targets at once: "
+                    f"take one of {', '.join(several)}."
+                )
+            multitask = _find(entry, entry.multitask)
             return multitask(
                 self.in_channels,
                 self.node_outputs,
                 self.graph_outputs,
                 self.hidden_channels,
                 self.num_layers,
-                layer,
-                edge_channels=self.edge_channels,
                 extractor_channels=self.extractor_channels or 32,
-                **common,
-                **layer_options,
+                **options,
             )
-        network: type[SMP] = SMP if contexts else MPNN
-        if self.model == "gin":
-            network, layer_options = GIN, {}
-        else:
-            layer_options["layer"] = layer
-        return network(
+        return _find(entry, entry.network)(
             self.in_channels,
             self.node_outputs or self.graph_outputs,
             self.hidden_channels,
             self.num_layers,
-            edge_channels=self.edge_channels,
             level=self.level,
             dropout=self.dropout,
             extractor_channels=self.extractor_channels or None,
             shared_extractor=self.shared_extractor,
-            **common,
-            **layer_options,
+            **options,
         )
+
+    def _layer_options(self) -> dict[str, Any]:
+        fast = self.model.startswith("fast-")
+        options: dict[str, Any] = {
+            "layer": "fast" if fast else "default",
+            "identifiers": self.identifiers,
+            "towers": self.towers,
+            "set_scale": self.set_scale,
+        }
+        if not fast:
+            options["message_residual"] = self.message_residual
+            options["update_residual"] = self.update_residual
+        return options
+
+
+def _find(entry: Entry, name: str) -> Callable[..., nn.Module]:
+    module = entry.module
+    if name.startswith("MultiTask") and module == "models.smp":
+        module = "models.multitask"
+    found: Callable[..., nn.Module] = getattr(importlib.import_module(f"smpgnn.{module}"), name)
+    return found

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
+import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -10,6 +14,7 @@ import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from smpgnn.errors import InputError
 from smpgnn.files import replacing
 from smpgnn.training.module import GraphModule
 from smpgnn.training.run_folder import RunFolder
@@ -27,6 +32,7 @@ class Keeper(pl.Callback):
         self.folder, self.saved, self.patience = folder, saved, patience
         self.best: float | None = None
         self.best_epoch = -1
+        self.stopped = False
         self.history: list[dict[str, float]] = []
         self.seconds_before = 0.0
         self._start = time.monotonic()
@@ -36,42 +42,75 @@ class Keeper(pl.Callback):
         """Wall time of the run so far, earlier parts included."""
         return self.seconds_before + time.monotonic() - self._start
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if self.stopped:  # in an earlier part of the run, before its last epoch
+            trainer.should_stop = True
+
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, GraphModule)
         task = pl_module.task
         values = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        line = {"epoch": float(trainer.current_epoch + 1), "seconds": round(self.seconds, 3)}
-        self.history.append({**line, **values})
+        values["lr"] = float(trainer.optimizers[0].param_groups[0]["lr"])  # not rounded to float32
+        epoch = trainer.current_epoch + 1
+        self.history.append({"epoch": epoch, "seconds": round(self.seconds, 3), **values})
         value = values[f"val_{task.monitor}"]
+        if not math.isfinite(values["train_loss"]) or math.isnan(value):
+            raise InputError(
+                f"{self.folder.path}: training diverged in epoch {epoch} (loss "
+                f"{values['train_loss']:.4g}): start a new run with a lower --lr "
+                f"(now {pl_module.options.lr:g}) or a lower --clip."
+            )
         better = self.best is None or (
             value > self.best if task.larger_is_better else value < self.best
         )
         if better:
-            self.best, self.best_epoch = value, trainer.current_epoch + 1
-        if self.patience and trainer.current_epoch + 1 - self.best_epoch >= self.patience:
+            self.best, self.best_epoch = value, epoch
+        if self.patience and epoch - self.best_epoch >= self.patience:
             trainer.should_stop = True
+        self.stopped = trainer.should_stop
         if trainer.is_global_zero:
             self.folder.write_metrics(self.history)
             if better:
                 save_model(self.folder.model, self.saved)
-        with replacing(self.folder.last) as beside:
-            trainer.save_checkpoint(beside)  # all processes take part; only the first one writes
-            if not trainer.is_global_zero:
-                beside.write_bytes(b"")
+            with replacing(self.folder.last) as beside:
+                trainer.save_checkpoint(beside)
+        else:
+            trainer.save_checkpoint(self.folder.last)  # takes part; only the first process writes
         trainer.strategy.barrier("last")
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "best": self.best,
             "best_epoch": self.best_epoch,
-            "history": self.history,
+            "stopped": self.stopped,
+            "history": json.dumps(self.history),  # as one text: thousands of lines stay cheap
             "seconds": self.seconds,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.best_epoch = state_dict["best"], state_dict["best_epoch"]
-        self.history = list(state_dict["history"])
+        self.stopped = state_dict["stopped"]
+        self.history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM); treated like Ctrl-C."""
+
+
+class Terminator(pl.Callback):
+    """Ends the training at once on SIGTERM; what matters is on disk after every epoch."""
+
+    def __init__(self) -> None:
+        self.called = False
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._end)  # Lightning puts the old one back
+
+    def _end(self, *_: Any) -> None:
+        self.called = True
+        raise Terminated
 
 
 class ProgressLine(pl.Callback):

@@ -8,7 +8,8 @@ from pathlib import Path
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, encode_targets
 from smpgnn.errors import InputError
-from smpgnn.training.predict import Model
+from smpgnn.training.predict import BATCH_ROWS, Model
+from smpgnn.training.prepare import left_out
 from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 from smpgnn.training.train import evaluate_store
 
@@ -19,14 +20,21 @@ def evaluate_file(
     *,
     labels: str | Path | None = None,
     smiles_column: str | None = None,
-) -> dict[str, float]:
-    """Metrics on a table of molecules or on graphs whose targets are known."""
-    store = (
-        _molecules(model, path, smiles_column)
-        if model.reads_smiles
-        else _graphs(model, path, labels)
+    separator: str | None = None,
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Metrics on a table of molecules or on graphs whose targets are known, and notes on them."""
+    notes: tuple[str, ...] = ()
+    if model.reads_smiles:
+        store, notes = _molecules(model, path, smiles_column, separator)
+    else:
+        store = _graphs(model, path, labels)
+    target = store.y_node if model.saved.spec.level == "node" else store.y
+    if target is None or bool(target.isnan().all()):
+        raise InputError(f"{path}: no target is known: fill the column, or give --labels.")
+    metrics = evaluate_store(
+        model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
     )
-    return evaluate_store(model.network, model.task, store, 128, model.device)
+    return metrics, notes
 
 
 def target_spec(task: Task) -> TargetSpec:
@@ -40,17 +48,19 @@ def target_spec(task: Task) -> TargetSpec:
     raise InputError("this model has targets that no table holds: leave the file out.")
 
 
-def _molecules(model: Model, path: str | Path, smiles_column: str | None) -> GraphStore:
+def _molecules(
+    model: Model, path: str | Path, smiles_column: str | None, separator: str | None
+) -> tuple[GraphStore, tuple[str, ...]]:
     from smpgnn.data.tables import read_table
 
     spec = target_spec(model.task)
     column = smiles_column or str(model.saved.source["smiles_column"])
-    frame = read_table(path, [column, *spec.names])
+    frame = read_table(path, [column, *spec.names], separator=separator)
     values = encode_targets(frame, spec, source=str(path))
     found = model.featurize(frame[column].tolist())
     if len(found.store) == 0:
         raise InputError(f"{path}: no row of column '{column}' is a molecule the model can read.")
-    return replace(found.store, y=values[found.index].float())
+    return replace(found.store, y=values[found.index].float()), left_out(found, frame, path)
 
 
 def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphStore:
@@ -62,7 +72,4 @@ def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphS
     schema = GraphSchema.from_dict(model.saved.source["schema"])
     if schema.targets is None:
         schema = replace(schema, targets=target_spec(model.task))
-    store = read_graphs(path, labels=labels, schema=schema).store
-    if (store.y if schema.level == "graph" else store.y_node) is None:
-        raise InputError(f"{path}: the targets are not known: give them with --labels.")
-    return store
+    return read_graphs(path, labels=labels, schema=schema).store

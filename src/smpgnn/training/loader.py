@@ -33,8 +33,8 @@ class BatchLoader:
     """Batches of a store, in an order that depends on the seed and the epoch only.
 
     With several processes each takes every world_size-th graph of each batch, so that together they
-    see the batches that one process would see. In training (`seed` given) a last batch too small to
-    give every process a graph is left out.
+    see the batches that one process would see. In training (`seed` given) they keep step: of a
+    batch with fewer graphs than processes some graphs are seen by several of them.
     """
 
     def __init__(
@@ -60,10 +60,7 @@ class BatchLoader:
         else:
             generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch())
             order = torch.randperm(len(self.store), generator=generator)
-        batches = plan_batches(order, self.rows, self.batch_size, self.batch_rows)
-        if self.seed is not None and len(batches) > 1:
-            batches = [batch for batch in batches if batch.numel() >= self.world_size]
-        return batches
+        return plan_batches(order, self.rows, self.batch_size, self.batch_rows)
 
     def __len__(self) -> int:
         return len(self._plan())
@@ -71,6 +68,8 @@ class BatchLoader:
     def __iter__(self) -> Iterator[GraphBatch]:
         for graphs in self._plan():
             mine = graphs[self.rank :: self.world_size]
+            if self.seed is not None and mine.numel() == 0:
+                mine = graphs[[self.rank % graphs.numel()]]
             if mine.numel():
                 yield self.store.batch(mine)
 
@@ -78,15 +77,22 @@ class BatchLoader:
 class StoreDataModule(pl.LightningDataModule):
     """The three parts of a data set as Lightning takes them.
 
-    A data set that is small beside the memory of the device is moved there once, whole.
+    A data set that is small beside the memory of the device is moved there once, whole. `rows` says
+    how many rows of contexts a graph with so many nodes has.
     """
 
     def __init__(
-        self, splits: Splits, batch_size: int, *, batch_rows: int = 0, seed: int = 0
+        self,
+        splits: Splits,
+        batch_size: int,
+        *,
+        rows: Callable[[Tensor], Tensor] = torch.square,
+        batch_rows: int = 0,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.splits, self.batch_size = splits, batch_size
-        self.batch_rows, self.seed = batch_rows, seed
+        self.rows, self.batch_rows, self.seed = rows, batch_rows, seed
 
     def setup(self, stage: str) -> None:
         assert self.trainer is not None
@@ -104,6 +110,7 @@ class StoreDataModule(pl.LightningDataModule):
         return BatchLoader(
             store,
             self.batch_size,
+            rows=self.rows(store.num_nodes),
             batch_rows=self.batch_rows,
             seed=seed,
             epoch=lambda: trainer.current_epoch,

@@ -48,17 +48,17 @@ class GraphModule(pl.LightningModule):
 
     def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
         loss = self.task.loss(self(batch), batch)
-        self._losses.append(loss.detach())
         if self.trainer.world_size > 1:
             loss = loss * self._share(batch)
+        self._losses.append(loss.detach())
         return loss
 
     def _share(self, batch: GraphBatch) -> Tensor:
-        """Processes may have unequal parts of a batch; their losses count by the graphs in them."""
-        mine = torch.tensor(float(batch.num_graphs), device=self.device)
+        """Processes may have unequal parts of a batch; their losses count by the known targets."""
+        mine = torch.tensor(float(self.task.known(batch)), device=self.device)
         everyone = self.all_gather(mine)
         assert isinstance(everyone, Tensor)
-        return mine * self.trainer.world_size / everyone.sum()
+        return mine * self.trainer.world_size / everyone.sum().clamp(min=1)
 
     def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
         self.task.update(self.validation, self(batch), batch)
@@ -68,7 +68,7 @@ class GraphModule(pl.LightningModule):
         loss = torch.stack(self._losses).mean()
         self.log("train_loss", loss, sync_dist=self.trainer.world_size > 1)
         self.log("lr", float(self.trainer.optimizers[0].param_groups[0]["lr"]))
-        values = {name: value.float() for name, value in self.validation.compute().items()}
+        values = {name: value.float() for name, value in self.task.results(self.validation).items()}
         self.validation.reset()
         for name, value in values.items():
             self.log(f"val_{name}", value)  # torchmetrics has already summed over the processes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,11 +76,14 @@ class Model:
         if isinstance(inputs, GraphStore):
             return pd.DataFrame(self.predict_store(inputs), columns=columns)
         items = list(inputs)
-        if items and isinstance(items[0], str | None):
+        graphs = bool(items) and hasattr(items[0], "edge_index")
+        if not graphs and (self.reads_smiles or any(isinstance(item, str) for item in items)):
             return self.predict_smiles(items)
         from smpgnn.data.graphs import graphs_from_pyg
 
-        return pd.DataFrame(self.predict_store(graphs_from_pyg(items)), columns=columns)
+        # targets that some of the graphs may have are not looked at
+        bare = [_without_targets(item) for item in items]
+        return pd.DataFrame(self.predict_store(graphs_from_pyg(bare)), columns=columns)
 
     def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
         import pandas as pd
@@ -178,6 +182,14 @@ def predict_graphs(model: Model, path: str | Path, output: str | Path) -> int:
     with AtomicCsvWriter(output, list(frame.columns)) as writer:
         writer.write(frame)
     return len(frame)
+
+
+def _without_targets(graph: Any) -> Any:
+    if not hasattr(graph, "edge_index"):
+        raise InputError(f"predict takes graphs of PyTorch Geometric, not {type(graph).__name__}.")
+    graph = copy.copy(graph)
+    graph.y = graph.y_node = None
+    return graph
 
 
 def load(path: str | Path, device: str = "auto") -> Model:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from smpgnn.data.base import Splits
 from smpgnn.data.graph_schema import Attribute, GraphSchema
 from smpgnn.data.splits import Split, given_split, random_split, scaffold_split, stratified_split
 from smpgnn.data.store import GraphStore
-from smpgnn.data.targets import TargetSpec
+from smpgnn.data.targets import TargetSpec, place
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.options import (
@@ -26,6 +27,11 @@ from smpgnn.options import (
     ZincOptions,
 )
 from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from smpgnn.data.molecules import MoleculeTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +46,16 @@ class Prepared:
     spec: NetworkSpec
     source: dict[str, Any]
     notes: tuple[str, ...] = ()
+
+    def network(self) -> nn.Module:
+        """The network with fresh weights; those that scale by degree are told those of the data."""
+        network = self.spec.build()
+        set_degrees = getattr(network, "set_degrees", None)
+        if set_degrees is not None:
+            graphs = self.splits.train.batch()
+            degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes)
+            set_degrees(torch.bincount(degree))
+        return network
 
 
 def prepare(options: TrainOptions) -> Prepared:
@@ -72,6 +88,7 @@ def assemble(
         node_outputs=task.node_outputs,
         graph_outputs=task.graph_outputs,
         num_layers=num_layers,
+        max_nodes=max(int(part.num_nodes.max()) for part in vars(splits).values()),
     )
     sizes = ", ".join(
         f"{len(part)} {name}"
@@ -89,15 +106,18 @@ def _width(features: Tensor | None) -> int:
 
 
 def _cycles(options: CyclesOptions) -> Prepared:
-    from smpgnn.data.cycles import cycle_splits
+    from smpgnn.data.cycles import cycle_splits, ood_splits
 
-    splits = cycle_splits(
-        options.k,
-        options.n,
-        balance=cast(Any, options.balance),
-        seed=options.seed,
-        train=options.train_samples,
-        test=options.test_samples,
+    choice: dict[str, Any] = {
+        "balance": options.balance,
+        "seed": options.seed,
+        "train": options.train_samples,
+        "test": options.test_samples,
+    }
+    splits = (
+        ood_splits(options.k, **choice)
+        if options.ood
+        else cycle_splits(options.k, options.n, **choice)
     )
     task = Classification(name="cycle", classes=("no", "yes"))
     source = {"kind": "graphs", "schema": GraphSchema("graph").to_dict()}
@@ -128,7 +148,10 @@ def _molecules(options: MoleculesOptions) -> Prepared:
     from smpgnn.data.targets import parse_targets
 
     if not options.path:
-        raise InputError("molecules: name the table, as in: smpgnn train molecules data.csv.")
+        raise InputError(
+            "molecules: name the table, right after the task: "
+            "smpgnn train molecules data.csv --targets logS."
+        )
     if not options.targets:
         raise InputError("--targets: name the column to learn, as in: --targets logS.")
     columns = [options.smiles_column, *options.targets]
@@ -148,7 +171,7 @@ def _molecules(options: MoleculesOptions) -> Prepared:
     store = replace(found.store, y=targets.values[found.index].float())
     given = frame[options.split_column].iloc[kept].tolist() if options.split_column else None
     split = _split(options, store, targets.spec, given, [smiles[row] for row in kept])
-    notes = _left_out(found.errors, frame.index.tolist(), options.path)
+    notes = left_out(found, frame, options.path)
     return _own_data(
         options,
         Splits(*(store.select(part) for part in split)),
@@ -164,6 +187,8 @@ def _graphs(options: GraphsOptions) -> Prepared:
 
     if not options.path:
         raise InputError("graphs: name the file or folder, as in: smpgnn train graphs FOLDER.")
+    if options.split_column and not options.targets:
+        raise InputError("--split-column: name the targets, too, with --targets.")
     table = read_graphs(
         options.path,
         labels=options.labels or None,
@@ -176,21 +201,42 @@ def _graphs(options: GraphsOptions) -> Prepared:
             f"{options.path}: no target was found: name one with --targets, "
             "or give a table with --labels."
         )
-    return prepare_store(options, table.store, table.schema.targets, table.schema)
+    given = _given_parts(options) if options.split_column else None
+    return prepare_store(options, table.store, table.schema.targets, table.schema, given)
+
+
+def _given_parts(options: GraphsOptions) -> list[str | None]:
+    """The part that a column of the labels, or an attribute, names for each graph."""
+    from smpgnn.data.graphs import read_graphs
+
+    table = read_graphs(
+        options.path,
+        labels=options.labels or None,
+        target=options.split_column,
+        task="classification",
+    )
+    assert table.schema.targets is not None
+    assert table.store.y is not None
+    names = table.schema.targets.classes[0]
+    return [None if v != v else names[int(v)] for v in table.store.y[:, 0].tolist()]
 
 
 def prepare_store(
-    options: TableOptions, store: GraphStore, targets: TargetSpec, schema: GraphSchema | None
+    options: TableOptions,
+    store: GraphStore,
+    targets: TargetSpec,
+    schema: GraphSchema | None,
+    given: list[str | None] | None = None,
 ) -> Prepared:
     """Graphs that are in memory already, with targets in `y` or `y_node`."""
     level = "node" if store.y is None else "graph"
     if store.y is not None:
         store = replace(store, y=store.y.float())
-    if level == "node" and len(store) < 3:
+    if level == "node" and len(store) < 3 and given is None:
         splits = _split_nodes(options, store)
     else:
         splits = Splits(
-            *(store.select(part) for part in _split(options, store, targets, None, None))
+            *(store.select(part) for part in _split(options, store, targets, given, None))
         )
     source: dict[str, Any] = {"kind": "graphs"}
     if schema is not None:
@@ -206,6 +252,14 @@ def _own_data(
     source: dict[str, Any],
     notes: tuple[str, ...],
 ) -> Prepared:
+    for name, part in vars(splits).items():
+        target = part.y if level == "graph" else part.y_node
+        if bool(target.isnan().all()):
+            what = {"train": "training", "val": "validation", "test": "test"}[name]
+            raise InputError(
+                f"{options_source(options)}: the {what} part has no known target: give more rows, "
+                "or split differently (--split-fractions)."
+            )
     task: Task
     if targets.task == "regression":
         task = Regression.fit(targets.names, splits.train, level)
@@ -215,6 +269,11 @@ def _own_data(
         pairs = tuple((labels[0], labels[1]) for labels in targets.classes)
         task = MultiLabel(names=targets.names, classes=pairs, level=level)
     return assemble(options, splits, task, source, edge_features=options.edge_features, notes=notes)
+
+
+def options_source(options: TableOptions) -> str:
+    """How a message names the data of a run."""
+    return getattr(options, "path", "") or "data"
 
 
 def _split(
@@ -248,8 +307,10 @@ def _split_nodes(options: TableOptions, store: GraphStore) -> Splits:
     return Splits(*parts)
 
 
-def _left_out(errors: dict[int, str], names: list[Any], path: str) -> tuple[str, ...]:
-    if not errors:
+def left_out(found: MoleculeTable, frame: pd.DataFrame, path: str | Path) -> tuple[str, ...]:
+    """A note on the rows that are no molecule, if there are any."""
+    if not found.errors:
         return ()
-    row, reason = next(iter(errors.items()))
-    return (f"{path}: {len(errors)} rows left out, the first at line {names[row]}: {reason}.",)
+    row, reason = next(iter(found.errors.items()))
+    rows = f"{len(found.errors)} row{'s' if len(found.errors) > 1 else ''} left out"
+    return (f"{path}: {rows}, the first at {place(frame, row)}: {reason}.",)

@@ -14,15 +14,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import platform
 import subprocess
 import time
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
 from smpgnn.options import TrainOptions, from_config, read_config, to_yaml
+
+#: What may differ when a run goes on: where it runs, not what it does.
+PLACE = ("output", "device", "devices", "nodes", "data_dir")
 
 
 class RunFolder:
@@ -51,14 +57,18 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.csv"
 
-    def create(self, options: TrainOptions) -> None:
-        """Make the folder; one that holds a run already is not touched."""
+    def refuse_old(self) -> None:
+        """A folder that holds a run already is not touched."""
         if self.config.exists():
             raise InputError(
                 f"{self.path}: holds a run already: add --resume to go on with it, "
                 "or choose another --output."
             )
+
+    def create(self, options: TrainOptions) -> None:
+        """Make the folder of a new run."""
         try:
+            self.refuse_old()
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
@@ -70,6 +80,11 @@ class RunFolder:
             raise InputError(f"{self.path}: holds no run: there is no config.yaml in it.")
         return from_config(read_config(self.config), str(self.config))
 
+    def tidy(self) -> None:
+        """Remove what a process that was killed had half-written."""
+        for file in self.path.glob(".*.part"):
+            file.unlink(missing_ok=True)
+
     def write_metrics(self, history: list[dict[str, float]]) -> None:
         """One line an epoch."""
         if not history:
@@ -77,7 +92,7 @@ class RunFolder:
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(history[0]))
         writer.writeheader()
-        writer.writerows(history)
+        writer.writerows({name: f"{value:.7g}" for name, value in line.items()} for line in history)
         write_text(self.metrics, text.getvalue())
 
     def read_metrics(self) -> list[dict[str, float]]:
@@ -96,7 +111,10 @@ class RunFolder:
     def read_record(self) -> dict[str, Any]:
         if not self.record.exists():
             return {}
-        record: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
+        try:
+            record: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.record}: cannot be read: {error}.") from error
         return record
 
     def draw_curves(self, monitor: str) -> None:
@@ -127,6 +145,36 @@ def default_output(options: TrainOptions) -> str:
     return str(Path("runs") / f"{options.task_name()}-{options.model}-{stamp}")
 
 
+def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptions:
+    """The settings of the run in `output`; of those `given` only where it runs may differ."""
+    if not options.output:
+        raise InputError("--resume: name the run to go on with: --output RUN.")
+    stored = RunFolder(options.output).read_options()
+    if stored.task_name() != options.task_name():
+        raise InputError(
+            f"{options.output}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
+        )
+    for name in given:
+        known, wanted = getattr(stored, name), getattr(options, name)
+        if name not in PLACE and known != wanted:
+            shown = name if name == "path" else "--" + name.replace("_", "-")
+            raise InputError(
+                f"{shown} {wanted}: the run has {known}, and --resume goes on with its settings: "
+                "leave it out, or start a new run."
+            )
+    place = {name: getattr(options, name) for name in PLACE if name in given}
+    return replace(stored, **{**place, "output": options.output})
+
+
+def first_process() -> bool:
+    """Whether this process is the one that writes, of those that train together.
+
+    It is known before they meet: from what Lightning, torchrun or Slurm tell each of them.
+    """
+    names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+    return all(os.environ.get(name, "0") == "0" for name in names)
+
+
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on."""
     from importlib.metadata import version
@@ -147,17 +195,19 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
     """The commit of the source, with '+' where it has changes; None outside of a checkout."""
-    here = Path(__file__).resolve().parent
+    file = Path(__file__).resolve()
 
     def git(*words: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(here), *words], capture_output=True, text=True, timeout=10
+                ["git", "-C", str(file.parent), *words], capture_output=True, text=True, timeout=10
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
+    if git("ls-files", "--error-unmatch", file.name) is None:
+        return None  # installed somewhere inside another repository
     head = git("rev-parse", "--short=12", "HEAD")
     if head is None:
         return None

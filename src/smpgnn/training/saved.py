@@ -16,6 +16,7 @@ from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.tasks import Task, task_from_dict
 
 FORMAT = "smpgnn 1"
+SOURCES = ("graphs", "molecules", "zinc")
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,13 @@ def load_model(path: str | Path) -> SavedModel:
         content = json.loads(metadata["content"])
         spec = NetworkSpec(**content["spec"])
         task = task_from_dict(content["task"])
+        source: dict[str, Any] = dict(content["source"])
+        if source["kind"] not in SOURCES:
+            raise InputError(f"unknown kind of data {source['kind']!r}")
         network = spec.build()
         network.load_state_dict(weights)
-        source: dict[str, Any] = content["source"]
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        detail = str(error).splitlines()[0]
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        detail = " ".join(str(error).split())[:200]
         raise InputError(
             f"{path}: the model does not fit this version of smpgnn: {detail}"
         ) from error

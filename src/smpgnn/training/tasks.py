@@ -36,10 +36,19 @@ class Task(ABC):
     def loss(self, output: Any, batch: GraphBatch) -> Tensor: ...
 
     @abstractmethod
+    def known(self, batch: GraphBatch) -> int:
+        """How many targets the loss of a batch is the mean of."""
+
+    @abstractmethod
     def metrics(self) -> MetricCollection: ...
 
     @abstractmethod
     def update(self, metrics: MetricCollection, output: Any, batch: GraphBatch) -> None: ...
+
+    def results(self, metrics: MetricCollection) -> dict[str, Tensor]:
+        """The values of the metrics, by the names that a person reads."""
+        values: dict[str, Tensor] = metrics.compute()
+        return values
 
     @abstractmethod
     def columns(self) -> list[str]:
@@ -99,9 +108,13 @@ class Regression(Task):
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
         target = self._target(batch)
         known = ~target.isnan()
+        output = output.float()  # the mean in bfloat16 would be off by more than the scale
         wanted = (target - output.new_tensor(self.mean)) / output.new_tensor(self.scale)
         gap = (output - wanted.to(output.dtype).nan_to_num()).abs()
         return (gap * known).sum() / known.sum().clamp(min=1)
+
+    def known(self, batch: GraphBatch) -> int:
+        return int((~self._target(batch).isnan()).sum())
 
     def metrics(self) -> MetricCollection:
         single: dict[str, Metric | MetricCollection] = {
@@ -109,20 +122,23 @@ class Regression(Task):
             "mse": MeanSquaredError(),
         }
         if len(self.names) > 1:
-            single |= {f"mae {name}": MeanAbsoluteError() for name in self.names}
+            # by number: a name may hold a dot, which torch does not allow here
+            single |= {f"mae {number}": MeanAbsoluteError() for number in range(len(self.names))}
         return MetricCollection(single, compute_groups=False)
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
         target, values = self._target(batch).float(), self.values(output)
         known = ~target.isnan()
-        if known.any():
-            metrics["mae"].update(values[known], target[known])
-            metrics["mse"].update(values[known], target[known])
+        metrics["mae"].update(values[known], target[known])
+        metrics["mse"].update(values[known], target[known])
         if len(self.names) > 1:
-            for number, name in enumerate(self.names):
+            for number in range(len(self.names)):
                 there = known[:, number]
-                if there.any():
-                    metrics[f"mae {name}"].update(values[there, number], target[there, number])
+                metrics[f"mae {number}"].update(values[there, number], target[there, number])
+
+    def results(self, metrics: MetricCollection) -> dict[str, Tensor]:
+        shown = {f"mae {number}": f"mae {name}" for number, name in enumerate(self.names)}
+        return {shown.get(key, key): value for key, value in super().results(metrics).items()}
 
     def values(self, output: Tensor) -> Tensor:
         """The prediction in the units of the targets, float32."""
@@ -166,8 +182,11 @@ class Classification(Task):
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
         target = self._target(batch)
-        total = F.cross_entropy(output, target, ignore_index=-1, reduction="sum")
+        total = F.cross_entropy(output.float(), target, ignore_index=-1, reduction="sum")
         return total / (target >= 0).sum().clamp(min=1)
+
+    def known(self, batch: GraphBatch) -> int:
+        return int((self._target(batch) >= 0).sum())
 
     def metrics(self) -> MetricCollection:
         accuracy = MulticlassAccuracy(len(self.classes), average="micro", ignore_index=-1)
@@ -212,9 +231,12 @@ class MultiLabel(Task):
         target = self._target(batch)
         known = ~target.isnan()
         gap = F.binary_cross_entropy_with_logits(
-            output, target.nan_to_num().to(output.dtype), reduction="none"
+            output.float(), target.nan_to_num(), reduction="none"
         )
         return (gap * known).sum() / known.sum().clamp(min=1)
+
+    def known(self, batch: GraphBatch) -> int:
+        return int((~self._target(batch).isnan()).sum())
 
     def metrics(self) -> MetricCollection:
         return MetricCollection({"accuracy": BinaryLabelAccuracy()})
@@ -258,9 +280,12 @@ class GraphProperties(Task):
     def loss(self, output: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
         assert batch.y is not None
         assert batch.y_node is not None
-        nodes = (output[0] - batch.y_node.to(output[0].dtype)).square().mean(0)
-        graphs = (output[1] - batch.y.to(output[1].dtype)).square().mean(0)
+        nodes = (output[0].float() - batch.y_node.float()).square().mean(0)
+        graphs = (output[1].float() - batch.y.float()).square().mean(0)
         return torch.cat([nodes, graphs]).mean()
+
+    def known(self, batch: GraphBatch) -> int:
+        return batch.num_graphs
 
     def metrics(self) -> MetricCollection:
         return MetricCollection({"log_mse": LogMSEBySize()}, compute_groups=False)

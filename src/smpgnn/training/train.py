@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
+import sys
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +20,9 @@ from torch import nn
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.options import TrainOptions
-from smpgnn.training.callbacks import Keeper, ProgressLine
+from smpgnn.training.callbacks import Keeper, ProgressLine, Terminated, Terminator
 from smpgnn.training.loader import BatchLoader, StoreDataModule
-from smpgnn.training.memory import check_memory
+from smpgnn.training.memory import check_memory, context_rows, fitting_rows
 from smpgnn.training.module import GraphModule, run_network
 from smpgnn.training.prepare import Prepared, prepare
 from smpgnn.training.run_folder import (
@@ -28,6 +30,7 @@ from smpgnn.training.run_folder import (
     commit,
     default_output,
     device_name,
+    first_process,
     versions,
 )
 from smpgnn.training.saved import SavedModel, load_model, pick_device
@@ -57,90 +60,123 @@ def train_run(
 
     Args:
         options: all settings; where `output` is empty a folder under runs/ is chosen.
-        resume: go on with the run in `output` from its last finished epoch.
+        resume: go on with the run in `output` from its last finished epoch; the options are then
+            those that `resumed_options` gives.
         prepared: data of one's own, instead of what the options name.
-        quiet: without a progress bar.
+        quiet: without notes and a progress bar.
     """
-    if resume and not options.output:
-        raise InputError("--resume: name the run with --output.")
     if not options.output:
         options = replace(options, output=default_output(options))
     device = pick_device(options.device)
+    _check_devices(options, device)
     folder = RunFolder(options.output)
-    first = int(os.environ.get("LOCAL_RANK", "0")) == 0 and os.environ.get("NODE_RANK", "0") == "0"
-    if resume:
-        options = resumed_options(folder, options)
-    torch.manual_seed(options.seed)
+    first = first_process()
+    if first:
+        folder.tidy() if resume else folder.refuse_old()
     if prepared is None:
         prepared = prepare(options)
+    if first and not quiet:
+        for note in prepared.notes:
+            print(note, file=sys.stderr)
+    if options.auto_batch:
+        rows = fitting_rows(prepared.splits.train, prepared.spec, device)
+        options = replace(options, batch_rows=rows, auto_batch=False)
     check_memory(
         prepared.splits.train, prepared.spec, options.batch_size, options.batch_rows, device
     )
-    network = prepared.spec.build()
-    if not resume and first:
-        folder.create(options)
+    torch.manual_seed(options.seed)
+    network = prepared.network()
     saved = SavedModel(network, prepared.spec, prepared.task, prepared.source)
     keeper = Keeper(folder, saved, options.patience)
     module = GraphModule(network, prepared.task, options)
+    start = str(folder.last) if resume and folder.last.exists() else None
+    if start is not None:
+        _check_checkpoint(start, module)
+    if not resume and first:
+        folder.create(options)
+    spec, terminator = prepared.spec, Terminator()
     with _calm():
-        trainer = _trainer(options, device, folder, [keeper, ProgressLine(keeper, quiet)])
+        callbacks = [keeper, ProgressLine(keeper, quiet), terminator]
+        trainer = _trainer(options, device, folder, callbacks)
         data = StoreDataModule(
             prepared.splits,
             options.batch_size,
+            rows=lambda sizes: context_rows(sizes, spec),
             batch_rows=options.batch_rows,
             seed=options.seed,
         )
-        start = str(folder.last) if resume and folder.last.exists() else None
-        _fit(trainer, module, data, start)
-    if trainer.interrupted:
-        raise KeyboardInterrupt
-    return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
+        _fit(trainer, module, data, start, terminator)
+        # where the folder is named after the time, only the first process knows its name
+        folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
+        return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
 
 
 def evaluate_store(
-    network: nn.Module, task: Task, store: GraphStore, batch_size: int, device: torch.device
+    network: nn.Module,
+    task: Task,
+    store: GraphStore,
+    batch_size: int,
+    device: torch.device,
+    batch_rows: int = 0,
 ) -> dict[str, float]:
-    """The metrics of a network on all graphs of a store."""
+    """The metrics of a network on all graphs of a store; a target that is never known has none."""
     metrics = task.metrics().to(device)
     network = network.to(device).eval()
+    known = 0
     with torch.no_grad():
-        for batch in BatchLoader(store.to(device), batch_size):
+        for batch in BatchLoader(store.to(device), batch_size, batch_rows=batch_rows):
+            known += task.known(batch)
             task.update(metrics, run_network(network, batch), batch)
-    return {name: float(value) for name, value in metrics.compute().items()}
+    if known == 0:
+        raise InputError("the data to evaluate on has no row whose target is known.")
+    values = {name: float(value) for name, value in task.results(metrics).items()}
+    return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
 def _fit(
-    trainer: pl.Trainer, module: GraphModule, data: StoreDataModule, start: str | None
+    trainer: pl.Trainer,
+    module: GraphModule,
+    data: StoreDataModule,
+    start: str | None,
+    terminator: Terminator,
 ) -> None:
     try:
         trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
-    except (RuntimeError, EOFError, OSError, KeyError) as error:
-        if start is None or _is_ours(error):
-            raise
+    except SystemExit:
+        if trainer.interrupted:  # Lightning makes an exit of every interrupt
+            raise Terminated if terminator.called else KeyboardInterrupt from None
+        raise
+    except torch.OutOfMemoryError as error:
         raise InputError(
-            f"{start}: cannot be resumed ({str(error).splitlines()[0]}): delete it to start anew."
+            f"the memory of {trainer.strategy.root_device} ran out in training: start a new run "
+            f"with a lower --batch-size (now {data.batch_size}), --batch-rows or fewer layers."
         ) from error
 
 
-def _is_ours(error: BaseException) -> bool:
-    return isinstance(error, InputError)
-
-
-def resumed_options(folder: RunFolder, options: TrainOptions) -> TrainOptions:
-    """The settings of the run itself; only where it runs and how long may change."""
-    stored = folder.read_options()
-    if stored.task_name() != options.task_name():
+def _check_checkpoint(path: str, module: GraphModule) -> None:
+    """Refuse a checkpoint that is damaged or of another network; nothing in it can run."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        shapes = {name: value.shape for name, value in content["state_dict"].items()}
+        whole = {"epoch", "loops", "callbacks", "optimizer_states", "plateau"} <= set(content)
+    except Exception as error:  # there is no end to what a damaged file may cause
         raise InputError(
-            f"{folder.path}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
+            f"{path}: is damaged, or no checkpoint of smpgnn: delete it to start the run anew."
+        ) from error
+    if not whole or shapes != {name: value.shape for name, value in module.state_dict().items()}:
+        raise InputError(f"{path}: is not of this run: delete it to start the run anew.")
+
+
+def _check_devices(options: TrainOptions, device: torch.device) -> None:
+    started = int(os.environ.get("WORLD_SIZE", "1"))
+    if started not in (1, options.devices * options.nodes):
+        raise InputError(
+            f"--devices {options.devices} --nodes {options.nodes}: but {started} processes were "
+            "started: give the numbers that torchrun was given."
         )
-    return replace(
-        stored,
-        output=options.output,
-        device=options.device,
-        devices=options.devices,
-        nodes=options.nodes,
-        data_dir=options.data_dir or stored.data_dir,
-    )
+    there = torch.cuda.device_count() if device.type == "cuda" else options.devices
+    if options.devices > there:
+        raise InputError(f"--devices {options.devices}: this machine has {there} GPU.")
 
 
 def _trainer(
@@ -158,6 +194,8 @@ def _trainer(
         max_epochs=options.epochs,
         gradient_clip_val=options.clip or None,
         deterministic="warn" if device.type == "cuda" else True,
+        # by rows, an epoch may have more batches than the one before
+        reload_dataloaders_every_n_epochs=1 if options.batch_rows else 0,
         callbacks=callbacks,
         logger=TensorBoardLogger(str(folder.path), name="", version="tensorboard"),
         enable_checkpointing=False,
@@ -181,12 +219,10 @@ def _finish(
     seconds = keeper.seconds
     saved = load_model(folder.model)
     parts = {
-        "validation": evaluate_store(
-            saved.network, saved.task, prepared.splits.val, options.batch_size, device
-        ),
-        "test": evaluate_store(
-            saved.network, saved.task, prepared.splits.test, options.batch_size, device
-        ),
+        name: evaluate_store(
+            saved.network, saved.task, store, options.batch_size, device, options.batch_rows
+        )
+        for name, store in (("validation", prepared.splits.val), ("test", prepared.splits.test))
     }
     if write:
         folder.write_record(
@@ -215,10 +251,15 @@ def _processor() -> str:
 
 
 class _calm(warnings.catch_warnings):
-    """Without the chatter of Lightning about things that are as they should be."""
+    """Without the chatter of Lightning about things that are as they should be.
+
+    What Lightning sets for the whole process is put back in the end.
+    """
 
     def __enter__(self) -> Any:
         entered = super().__enter__()
+        self._strict = torch.are_deterministic_algorithms_enabled()
+        self._warn = torch.is_deterministic_algorithms_warn_only_enabled()
         for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", module="pytorch_lightning.*")
@@ -228,6 +269,7 @@ class _calm(warnings.catch_warnings):
         return entered
 
     def __exit__(self, *details: Any) -> None:
+        torch.use_deterministic_algorithms(self._strict, warn_only=self._warn)
         if signal.getsignal(signal.SIGINT) is not self._handler:
             signal.signal(signal.SIGINT, self._handler)
         super().__exit__(*details)

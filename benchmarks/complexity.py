@@ -1,0 +1,278 @@
+"""Measure the complexity table of the paper: one layer of each method on growing sparse graphs.
+
+    python benchmarks/complexity.py [--device cuda] [--output DIR]
+
+The graphs are random and have degree 3 (a ring and a random perfect matching). Time is the median
+of forward passes without gradients; memory is the peak of live tensors in such a pass, above what
+is live before it. What depends on the graph alone (which rows there are and where neighbours' rows
+lie) is computed beforehand, as for all layers of a network. The default layer works in blocks of
+bounded size, so its memory has a constant part, which keeps that exponent a little low. Exponents
+are slopes of least squares in logarithms over the larger half of the sizes; they stand beside those
+of the paper's formulas, with m = 3n/2 and a fixed width c (PPGN is between 2 and 3 as long as n is
+not far above c). On a busy machine, use --threads 1.
+With --output, the figures go to complexity.json and complexity.png in that folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from step import peak_mib, time_ms
+from torch import Tensor
+
+from smpgnn.baselines.gin import GINLayer
+from smpgnn.baselines.pairs import PairIndex
+from smpgnn.baselines.ppgn import PPGNLayer
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.files import replacing, write_text
+from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
+from smpgnn.layers.plain import MPNNLayer
+from smpgnn.topology import Topology
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the paper's table, and the exponents of n in it for sparse graphs."""
+
+    name: str
+    layer: Callable[[int, int], SMPLayer]
+    identifiers: str  # 'nodes', a scheme, or 'pairs'
+    memory: str
+    time: str
+    memory_exponent: int
+    time_exponent: int
+
+    @property
+    def quadratic(self) -> bool:
+        return self.memory_exponent == 2
+
+    def index(self, topology: Topology, num_layers: int) -> ContextIndex:
+        if self.identifiers == "nodes":
+            return ContextIndex.of_nodes(topology)
+        if self.identifiers == "pairs":
+            return PairIndex.of(ContextIndex.build(topology, "onehot", num_layers))
+        return ContextIndex.build(topology, self.identifiers, num_layers)
+
+
+# χ is the number of colours, b the rows of a neighbourhood (b is ours: the paper has no such row).
+METHODS = (
+    Method("GIN", GINLayer, "nodes", "n c", "m c + n c²", 1, 1),
+    Method("MPNN", MPNNLayer, "nodes", "n c", "m c²", 1, 1),
+    Method("Fast SMP, coloring", FastSMPLayer, "coloring", "n χ c", "m χ c + n χ c²", 1, 1),
+    Method("Fast SMP", FastSMPLayer, "onehot", "n² c", "m n c + n² c²", 2, 2),
+    Method("SMP, neighborhood", DefaultSMPLayer, "neighborhood", "n b c", "m b c²", 1, 1),
+    Method("SMP", DefaultSMPLayer, "onehot", "n² c", "m n c²", 2, 2),
+    Method("PPGN", PPGNLayer, "pairs", "n² c", "n³ c + n² c²", 2, 3),
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One layer on one graph."""
+
+    nodes: int
+    rows_a_node: float
+    ms: float
+    mib: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A line of the table, with all that was measured for it."""
+
+    method: str
+    memory: str
+    time: str
+    memory_exponent: int
+    time_exponent: int
+    measured_memory_exponent: float
+    measured_time_exponent: float
+    points: tuple[Point, ...]
+
+
+def cubic_graph(nodes: int, generator: torch.Generator) -> Topology:
+    """A ring and a random perfect matching of an even number of nodes."""
+    ring = torch.arange(nodes)
+    pairs = torch.randperm(nodes, generator=generator).reshape(2, -1)
+    edges = torch.cat([torch.stack([ring, ring.roll(-1)]), pairs], dim=1)
+    return Topology.checked(torch.cat([edges, edges.flip(0)], dim=1), num_nodes=nodes)
+
+
+def exponent(points: Sequence[Point], value: Callable[[Point], float]) -> float:
+    """The slope of log value over log n, by least squares over the larger half of the sizes."""
+    upper = points[-max(2, math.ceil(len(points) / 2)) :]
+    if len(points) < 2:
+        return math.nan
+    slope, _ = statistics.linear_regression(
+        [math.log(point.nodes) for point in upper], [math.log(value(point)) for point in upper]
+    )
+    return slope
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One layer of a method, ready to run on one graph."""
+
+    nodes: int
+    num_rows: int
+    step: Callable[[], Tensor]
+
+
+def prepare(method: Method, nodes: int, width: int, num_layers: int, device: str) -> Trial:
+    """A layer of width to width and random rows, on a graph of this size."""
+    torch.manual_seed(0)
+    topology = cubic_graph(nodes, torch.Generator().manual_seed(nodes)).to(device)
+    index = method.index(topology, num_layers)
+    layer = method.layer(width, width).to(device)
+    context = LocalContext(torch.randn(index.num_rows, width, device=device), index.layout)
+
+    def step() -> Tensor:
+        with torch.no_grad():
+            result: LocalContext = layer(context, index)
+        return result.rows
+
+    return Trial(nodes, index.num_rows, step)
+
+
+def run(method: Method, sizes: Sequence[int], options: argparse.Namespace) -> Result:
+    """All sizes of a method; passes take turns, so that a busy machine slows all sizes alike."""
+    device: str = options.device
+    trials = [prepare(method, n, options.width, options.layers, device) for n in sizes]
+    times: list[list[float]] = [[] for _ in trials]
+    for number in range(2 + options.repeat):
+        for collected, trial in zip(times, trials, strict=True):
+            elapsed = time_ms(trial.step, device)
+            if number >= 2:  # the first passes build what is kept for later ones
+                collected.append(elapsed)
+    points = tuple(
+        Point(
+            trial.nodes,
+            trial.num_rows / trial.nodes,
+            statistics.median(collected),
+            peak_mib(trial.step, device),
+        )
+        for trial, collected in zip(trials, times, strict=True)
+    )
+    return Result(
+        method.name,
+        method.memory,
+        method.time,
+        method.memory_exponent,
+        method.time_exponent,
+        exponent(points, lambda point: point.mib),
+        exponent(points, lambda point: point.ms),
+        points,
+    )
+
+
+def table(results: Sequence[Result]) -> str:
+    """One line a method: the paper's formulas and exponents, and the measured ones."""
+    lines = [
+        f"{'':<20}{'memory':<8}{'exponent of n':>15}   {'time':<16}{'exponent of n':>15}"
+        f"{'largest n':>12}{'rows a node':>13}{'ms':>9}{'MiB':>9}",
+        f"{'':<28}{'paper  measured':>15}   {'':<16}{'paper  measured':>15}",
+    ]
+    for result in results:
+        last = result.points[-1]
+        lines.append(
+            f"{result.method:<20}{result.memory:<8}"
+            f"{result.memory_exponent:>5}{result.measured_memory_exponent:>10.2f}   "
+            f"{result.time:<16}{result.time_exponent:>5}{result.measured_time_exponent:>10.2f}"
+            f"{last.nodes:>12,}{last.rows_a_node:>13,.0f}{last.ms:>9.1f}{last.mib:>9.1f}"
+        )
+    return "\n".join(lines)
+
+
+def draw(results: Sequence[Result], path: Path, title: str) -> None:
+    """Time and memory over n, both axes logarithmic; the legend has the measured exponents."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 2)
+    for panel, label in zip(
+        panels, ("time of a forward pass (ms)", "peak memory (MiB)"), strict=True
+    ):
+        panel.set(xscale="log", yscale="log", xlabel="nodes n", ylabel=label)
+        panel.grid(True, which="major", alpha=0.3)
+    for result, marker in zip(results, "osD^v<>", strict=False):
+        nodes = [point.nodes for point in result.points]
+        for panel, values, slope in (
+            (panels[0], [p.ms for p in result.points], result.measured_time_exponent),
+            (panels[1], [p.mib for p in result.points], result.measured_memory_exponent),
+        ):
+            label = f"{result.method}: $n^{{{slope:.2f}}}$"
+            panel.plot(nodes, values, marker=marker, markersize=4, linewidth=1.2, label=label)
+    for panel in panels:
+        panel.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+    figure.suptitle(title, fontsize=10)
+    with replacing(path) as beside:
+        figure.savefig(beside, dpi=150, format="png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        default=[64, 96, 128, 192, 256, 384, 512, 768],
+        help="nodes of the graphs; even numbers",
+    )
+    parser.add_argument(
+        "--factor", type=int, default=16, help="the others also run on graphs larger by this"
+    )
+    parser.add_argument("--width", type=int, default=32, help="channels c")
+    parser.add_argument(
+        "--layers",
+        type=int,
+        default=2,
+        help="layers for which rows are made (χ and b grow with it)",
+    )
+    parser.add_argument("--repeat", type=int, default=7, help="timed passes of each")
+    parser.add_argument("--threads", type=int, default=2, help="processor threads")
+    parser.add_argument("--output", type=Path, help="folder for complexity.json and complexity.png")
+    options = parser.parse_args()
+    if any(n < 4 or n % 2 for n in options.sizes):
+        parser.error("--sizes must be even numbers of at least 4")
+    torch.set_num_threads(options.threads)
+    name = (
+        torch.cuda.get_device_name() if options.device == "cuda" else f"{options.threads} thread(s)"
+    )
+    title = (
+        f"One layer, c = {options.width}, random graphs of degree 3, {options.device} ({name}), "
+        f"torch {torch.__version__}"
+    )
+    print(title + "\n")
+    sizes = sorted(set(options.sizes))
+    results = []
+    for method in METHODS:
+        larger = [] if method.quadratic else [options.factor * n for n in sizes]
+        results.append(run(method, sorted({*sizes, *larger}), options))
+    print(table(results))
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        record = {
+            "device": name,
+            "machine": platform.machine(),
+            "torch": torch.__version__,
+            "width": options.width,
+            "layers": options.layers,
+            "results": [asdict(result) for result in results],
+        }
+        write_text(options.output / "complexity.json", json.dumps(record, indent=1) + "\n")
+        draw(results, options.output / "complexity.png", title)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What a rival carries from layer to layer beside its node rows: states of edges, of cliques, ….
+
+The frame passes contexts from a layer through norm and residual to the next layer, and knows rows
+only. A `CarryingContext` keeps the rest on the way, so rivals need no frame of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.context import LocalContext, RowLayout
+
+
+@dataclass(frozen=True, eq=False)
+class CarryingContext(LocalContext):
+    """A context with more fields, which `with_rows` keeps as they are."""
+
+    def with_rows(self, rows: Tensor) -> CarryingContext:
+        return replace(self, rows=rows)
+
+
+def normalize(norm: nn.Module, values: Tensor) -> Tensor:
+    """A norm of rows (`smpgnn.layers.norm.row_norm`) on values that are no node rows, [P, C]."""
+    place = torch.arange(values.size(0) + 1, device=values.device)
+    layout = RowLayout(ptr=place, owner=place[:-1], own=place[:-1], multiplicity=None)
+    context: LocalContext = norm(LocalContext(values, layout))
+    return context.rows

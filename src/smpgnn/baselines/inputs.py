@@ -1,0 +1,105 @@
+"""What rivals with an input of their own share: further channels beside [1, x_i], drawn or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.errors import check_counts
+from smpgnn.identifiers import onehot_identifiers
+from smpgnn.models.smp import SMP
+from smpgnn.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class InputIndex(ContextIndex):
+    """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K]."""
+
+    extra: Tensor
+
+    def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
+        given = super().initial(x, dtype).rows
+        return LocalContext(torch.cat([given, self.extra.to(dtype)], dim=1), self.layout)
+
+
+class OwnInput(SMP):
+    """A network that gives its first layer more than the caller's [1, x_i].
+
+    Override `extend`. Where the result depends on chance, `test_draws` results are averaged in eval
+    mode; in training there is one draw a call.
+
+    Args:
+        in_channels: node features of the caller.
+        own_channels: channels that `extend` adds.
+        args, options: as in the network that this class is put before.
+    """
+
+    test_draws: int = 1
+
+    def __init__(self, in_channels: int, *args: Any, own_channels: int, **options: Any) -> None:
+        check_counts(in_channels=in_channels, at_least=0)
+        super().__init__(in_channels + own_channels, *args, **options)
+        self.backbone.in_channels = in_channels  # what calls are checked against
+
+    def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
+        """The index with the network's own channels in the initial rows; `draw` counts from 0."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        x: Tensor | None,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        *,
+        num_nodes: int | None = None,
+        batch_size: int | None = None,
+        index: ContextIndex | None = None,
+    ) -> Tensor:
+        """One row of `out_channels` numbers for each graph or node; arguments as in `SMP`."""
+        index = self.backbone.checked_index(
+            x, edge_index, edge_attr, batch, num_nodes, batch_size, index
+        )
+        topology, draws = index.topology, 1 if self.training else self.test_draws
+        total: Tensor | None = None
+        for draw in range(draws):
+            extended = self.extend(index, draw)
+            out = super().forward(x, topology.edge_index, edge_attr, topology.batch, index=extended)
+            total = out if total is None else total + out
+        assert total is not None
+        return total / draws if draws > 1 else total
+
+
+class RandomInput(OwnInput):
+    """A network whose own input is random.
+
+    In training, and in eval mode without a seed, numbers come from torch's generator, anew in every
+    call. With a seed, eval mode is repeatable: the numbers depend on the seed, the draw and the
+    place of a node in its graph only, on no batch mate and on no device.
+
+    Args:
+        test_draws: draws whose results are averaged in eval mode.
+        seed: of the draws in eval mode, or None.
+    """
+
+    def __init__(self, *args: Any, test_draws: int, seed: int | None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if seed is not None:
+            check_counts(seed=seed, at_least=0)
+        self.test_draws, self.seed = test_draws, seed
+
+    def uniform(self, topology: Topology, draw: int) -> Tensor:
+        """A number from [0, 1) for each node, [N] float64."""
+        device = topology.device
+        if self.training or self.seed is None:
+            return torch.rand(topology.num_nodes, dtype=torch.float64, device=device)
+        rank = onehot_identifiers(topology)
+        longest = int(rank.max()) + 1 if rank.numel() else 0
+        # NumPy's stream: a longer one begins like a shorter one, which torch does not promise.
+        numbers = np.random.default_rng([self.seed, draw]).random(longest)
+        return torch.from_numpy(numbers).to(device)[rank]

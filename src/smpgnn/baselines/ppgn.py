@@ -1,0 +1,71 @@
+"""PPGN: provably powerful graph networks, which multiply matrices of node pairs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.layers import SMPLayer
+
+
+class PPGNLayer(SMPLayer):
+    r"""A block of PPGN (Maron et al., 2019).
+
+    .. math:: T' = m_4\bigl([\,m_1(T)\,@\,m_2(T) / \sqrt n,\ T\,]\bigr)
+
+    m_k are two-layer perceptrons on the channels of each pair, @ is the matrix product in each
+    channel; √n is ours, and m_3 of the paper is the identity, as in the code of both papers.
+    Memory Θ(n² c), time Θ(n³ c + n² c²).
+
+    Args:
+        in_channels: width of the pairs.
+        out_channels: width of the new pairs.
+
+    Shapes: rows [P, in_channels] to [P, out_channels], P the number of pairs (i, j).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
+        super().__init__("sum")
+        refuse_edge_features("PPGN", edge_channels)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.m1 = _perceptron(in_channels, out_channels)
+        self.m2 = _perceptron(in_channels, out_channels)
+        self.m4 = _perceptron(out_channels + in_channels, out_channels)
+
+    def forward(
+        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+    ) -> LocalContext:
+        self.check(context, index, edge_attr)
+        t = context.rows
+        product = PairIndex.of(index).product(self.m1(t), self.m2(t))
+        return context.with_rows(self.m4(torch.cat([product, t.to(product.dtype)], dim=1)))
+
+
+class PPGN(PairNetwork):
+    """PPGN (Maron et al., 2019) with the extractors and head of `SMP`.
+
+    The input is the adjacency matrix, the identity and the node features on the diagonal; padding
+    enters no product, mean or norm. Memory a layer Θ(n² c), time Θ(n³ c + n² c²).
+
+    Args:
+        in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
+        options: level, dropout, extractor_channels, shared_extractor, pooling, norm, residual, as
+            in `SMP`.
+
+    Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
+    """
+
+    layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"ppgn": PPGNLayer}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"layer": "ppgn", **options})
+
+
+def _perceptron(in_channels: int, out_channels: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels)
+    )

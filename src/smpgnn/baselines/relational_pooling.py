@@ -1,0 +1,75 @@
+"""Relational pooling: GIN on numbered nodes, averaged over numberings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from smpgnn.baselines.gin import GIN
+from smpgnn.baselines.inputs import InputIndex, RandomInput
+from smpgnn.context import ContextIndex
+from smpgnn.errors import InputError, check_counts
+from smpgnn.identifiers import onehot_identifiers
+
+
+class RelationalPooling(RandomInput, GIN):
+    r"""Relational pooling (Murphy et al., 2019) of a GIN with one-hot identifiers.
+
+    .. math:: \bar f(G) = \mathbb E_\pi f(G, \pi), \quad
+              h_i^{(0)} = [1,\ x_i,\ \text{onehot}(\pi(i))]
+
+    π is a uniform permutation of the nodes of each graph: one a call in training (π-SGD), the mean
+    result of `permutations` draws in eval mode. Invariant in the limit of many draws only.
+    Memory a layer Θ(n c), time Θ(m c + n c²), as GIN, with a first layer of `max_nodes` channels;
+    in eval mode the time is that of `permutations` calls.
+
+    Args:
+        in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
+        max_nodes: nodes of the largest graph there will be: the width of the one-hot identifiers.
+        permutations: draws that eval mode averages.
+        seed: of the draws in eval mode, which make it repeatable and independent of the batch;
+            None: drawn anew in each call.
+        options: level, dropout, extractor_channels, shared_extractor, norm, residual, as in `SMP`.
+
+    Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        *args: Any,
+        max_nodes: int,
+        permutations: int = 16,
+        seed: int | None = 0,
+        **options: Any,
+    ) -> None:
+        check_counts(max_nodes=max_nodes, permutations=permutations, at_least=1)
+        super().__init__(
+            in_channels,
+            *args,
+            own_channels=max_nodes,
+            test_draws=permutations,
+            seed=seed,
+            **options,
+        )
+        self.max_nodes = max_nodes
+
+    def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
+        identifier = self.permutation(index, draw)
+        return InputIndex(index.topology, index.table, F.one_hot(identifier, self.max_nodes))
+
+    def permutation(self, index: ContextIndex, draw: int) -> Tensor:
+        """π(i) of each node, from 0 to one less than the size of its graph, [N]."""
+        topology = index.topology
+        rank = onehot_identifiers(topology)
+        if rank.numel() and int(rank.max()) >= self.max_nodes:
+            raise InputError(
+                f"A graph has {int(rank.max()) + 1} nodes, but max_nodes is {self.max_nodes}: "
+                "make the network for the largest graph."
+            )
+        order = torch.argsort(self.uniform(topology, draw))
+        order = order[torch.argsort(topology.batch[order], stable=True)]  # graph by graph again
+        return torch.empty_like(rank).index_copy_(0, order, rank)

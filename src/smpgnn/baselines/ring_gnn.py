@@ -1,0 +1,116 @@
+"""Ring-GNN: sums and products of all linear equivariant maps of matrices of node pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
+from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.layers import SMPLayer
+from smpgnn.ops import add_product
+
+
+class PairLinear(nn.Module):
+    r"""Every linear equivariant map of n × n matrices with channels (Maron et al., 2019).
+
+    .. math:: L(T)[i, j, :] = \sum_{b=1}^{15} E_b(T)[i, j, :]\, W_b + c + \delta_{ij} c'
+
+    The 15 operations E_b take, with means in place of sums: T_ij; T_ji; the diagonal entry, row
+    mean and column mean of i; those of j; those of i, on the diagonal only; the mean of all and of
+    the diagonal, everywhere; the same, on the diagonal only. W_b has this order. Only two of them
+    are products with n² rows: the others are computed for nodes and graphs, and spread.
+
+    Args:
+        in_channels: width of the pairs.
+        out_channels: width of the new pairs.
+
+    Shapes: rows [P, in_channels] to [P, out_channels]; weight [15, in, out]; bias [2, out].
+    """
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(15, in_channels, out_channels))
+        self.bias = nn.Parameter(torch.empty(2, out_channels))  # everywhere, on the diagonal
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(max(1, 15 * self.weight.size(1)))
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, context: LocalContext, pairs: PairIndex) -> Tensor:
+        t, topology = context.rows, pairs.topology
+        own, row = context.own(), context.mean()
+        size = topology.graph_size[topology.batch].to(t.dtype).unsqueeze(1)
+        column = t.new_zeros(own.shape).index_add_(0, pairs.second, t) / size
+        nodes = torch.cat([own, row, column], dim=1)  # [N, 3 in]
+        graphs = torch.cat([pairs.graph_mean(row), pairs.graph_mean(own)], dim=1)  # [B, 2 in]
+        width = self.weight.size(2)
+        of_i, of_j, diagonal = nodes @ self.weight[2:11].reshape(3, -1, width)  # each [N, out]
+        everywhere, on_diagonal = (
+            graphs @ self.weight[11:].reshape(2, -1, width) + self.bias[:, None]
+        )  # each [B, out]
+        of_i = of_i + everywhere.index_select(0, topology.batch)
+        diagonal = diagonal + on_diagonal.index_select(0, topology.batch)
+        straight = add_product(context.expand(of_i), t, self.weight[0])
+        crossed = add_product(context.expand(of_j), t, self.weight[1])
+        total = straight + crossed.index_select(0, pairs.transpose)
+        return total.index_add_(0, context.layout.own, diagonal.to(total.dtype))
+
+
+class RingGNNLayer(SMPLayer):
+    r"""A layer of Ring-GNN (Chen et al., 2019).
+
+    .. math:: T' = k_1\, \rho\bigl(L_1(T)\bigr) + k_2\, \rho\bigl(L_2(T)\,@\,L_3(T) / \sqrt n\bigr)
+
+    L are linear equivariant maps (`PairLinear`), @ is the matrix product in each channel, ρ the
+    relu, k_1 and k_2 learned numbers that start at 1 and 0.1; √n is ours.
+    Memory Θ(n² c), time Θ(n³ c + n² c²).
+
+    Args:
+        in_channels: width of the pairs.
+        out_channels: width of the new pairs.
+
+    Shapes: rows [P, in_channels] to [P, out_channels], P the number of pairs (i, j).
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
+        super().__init__("sum")
+        refuse_edge_features("Ring-GNN", edge_channels)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.maps = PairLinear(in_channels, 3 * out_channels)  # L_1, L_2, L_3 side by side
+        self.k = nn.Parameter(torch.tensor([1.0, 0.1]))
+
+    def forward(
+        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+    ) -> LocalContext:
+        self.check(context, index, edge_attr)
+        pairs = PairIndex.of(index)
+        first, second, third = self.maps(context, pairs).chunk(3, dim=1)
+        product = F.relu(pairs.product(second, third))
+        return context.with_rows(self.k[0] * F.relu(first) + self.k[1] * product)
+
+
+class RingGNN(PairNetwork):
+    """Ring-GNN (Chen et al., 2019) with the extractors and head of `SMP`.
+
+    The input is the adjacency matrix, the identity and the node features on the diagonal; padding
+    enters no product, mean or norm. Memory a layer Θ(n² c), time Θ(n³ c + n² c²).
+
+    Args:
+        in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
+        options: level, dropout, extractor_channels, shared_extractor, pooling, norm, residual, as
+            in `SMP`.
+
+    Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
+    """
+
+    layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"ring": RingGNNLayer}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"layer": "ring", **options})

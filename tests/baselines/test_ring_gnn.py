@@ -1,0 +1,182 @@
+"""Ring-GNN: its 15 operations are the equality patterns of four indices, its layer their product.
+
+The operations are taken from the definition of Maron et al.: for each way to put the indices
+(i, j, k, l) into groups, out[i, j] is the sum of T[k, l] over all k, l such that indices of a group
+are equal, divided by n for each group that holds no index of the result.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import oracle
+import pytest
+import torch
+from hypothesis import given
+from oracle import DenseGraph
+from rival_checks import OPTIONS, assert_finite, convolution, different_graphs, make, overfit, width
+from strategies import (
+    ODD,
+    Structure,
+    assert_same,
+    batches,
+    cycle,
+    make_case,
+    path,
+    randomize,
+    seeds,
+    to_rows,
+)
+from torch import Tensor
+
+from smpgnn import InputError, LocalContext
+from smpgnn.baselines.pairs import PairIndex
+from smpgnn.baselines.ring_gnn import PairLinear, RingGNN, RingGNNLayer
+from smpgnn.testing import assert_batch_invariant, assert_equivariant
+
+plain_initial = oracle.initial
+
+#: The group of each of the indices i, j, k, l, groups numbered in the order they come up.
+PATTERNS = [
+    groups
+    for groups in product(range(4), repeat=4)
+    if all(group <= max(groups[:place], default=-1) + 1 for place, group in enumerate(groups))
+]
+
+#: The patterns in the order of the weights of `PairLinear`.
+ORDER = [
+    (0, 1, 0, 1), (0, 1, 1, 0),
+    (0, 1, 0, 0), (0, 1, 0, 2), (0, 1, 2, 0),
+    (0, 1, 1, 1), (0, 1, 1, 2), (0, 1, 2, 1),
+    (0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 1, 0),
+    (0, 1, 2, 3), (0, 1, 2, 2),
+    (0, 0, 1, 2), (0, 0, 1, 1),
+]  # fmt: skip
+
+
+def operation(pattern: tuple[int, ...], n: int, exclusive: bool = False) -> Tensor:
+    """The tensor E[i, j, k, l] of a pattern; exclusive: indices of two groups must differ."""
+    e = torch.zeros(n, n, n, n, dtype=torch.float64)
+    sums = len(set(pattern[2:]) - set(pattern[:2]))
+    for at in product(range(n), repeat=4):
+        pairs = [(a, b) for a in range(4) for b in range(a)]
+        joined = all(at[a] == at[b] for a, b in pairs if pattern[a] == pattern[b])
+        apart = all(at[a] != at[b] for a, b in pairs if pattern[a] != pattern[b])
+        if joined and (apart or not exclusive):
+            e[at] = 1 / n**sums
+    return e
+
+
+def dense_linear(layer: PairLinear, t: Tensor) -> Tensor:
+    n = len(t)
+    out = layer.bias[0] + torch.eye(n, dtype=t.dtype).unsqueeze(2) * layer.bias[1]
+    for number, pattern in enumerate(ORDER):
+        moved = torch.einsum("ijkl,klc->ijc", operation(pattern, n), t)
+        out = out + moved @ layer.weight[number]
+    return out
+
+
+def dense_layer(layer: RingGNNLayer, t: Tensor, graph: DenseGraph) -> Tensor:
+    """k1 relu(L1 T) + k2 relu(L2 T @ L3 T / √n); t [n, n, C]."""
+    first, second, third = dense_linear(layer.maps, t).chunk(3, dim=2)
+    both = torch.einsum("ikc,kjc->ijc", second, third) / graph.num_nodes**0.5
+    return layer.k[0] * first.clamp(min=0) + layer.k[1] * both.clamp(min=0)
+
+
+def dense_input(graph: DenseGraph, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.cat([plain_initial(graph), graph.adjacency().unsqueeze(2)], dim=2).to(dtype)
+
+
+def test_there_are_15_patterns_and_each_is_used_once() -> None:
+    assert len(PATTERNS) == 15
+    assert sorted(ORDER) == sorted(PATTERNS)
+
+
+def test_the_patterns_span_all_equivariant_maps() -> None:
+    loose = torch.stack([operation(p, 4).flatten() for p in PATTERNS])
+    orbits = torch.stack([operation(p, 4, exclusive=True).flatten() for p in PATTERNS])
+    assert (orbits.bool().sum(0) == 1).all()  # every quadruple has one pattern
+    assert torch.linalg.matrix_rank(loose) == 15
+    assert torch.linalg.matrix_rank(torch.cat([loose, orbits])) == 15
+
+
+@pytest.mark.parametrize("number", range(15))
+def test_each_operation_is_its_pattern(number: int) -> None:
+    layer = PairLinear(1, 1).double()
+    with torch.no_grad():
+        layer.weight.zero_()[number] = 1
+        layer.bias.zero_()
+    sizes = (1, 2, 3, 4)
+    # One graph for each entry (k, l): the matrix that is 1 there gives the column of E.
+    structures = [(n, ()) for n in sizes for _ in range(n * n)]
+    index = PairIndex.of(make_case(structures).index("onehot"))
+    units = [torch.eye(n * n, dtype=torch.float64).reshape(-1, n, n, 1) for n in sizes]
+    rows = to_rows([matrix for unit in units for matrix in unit])
+    expected = to_rows(
+        [
+            operation(ORDER[number], n).permute(2, 3, 0, 1).reshape(n * n, n, n, 1)[at]
+            for n in sizes
+            for at in range(n * n)
+        ]
+    )
+    assert_same(layer(LocalContext(rows, index.layout), index), expected)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@given(graphs=batches(max_nodes=4), seed=seeds())
+def test_equals_the_dense_transcription(
+    options: dict[str, Any], training: bool, graphs: list[Structure], seed: int
+) -> None:
+    options = {**options, "num_layers": 2}
+    model = make(RingGNN, options, seed).train(training)
+    case = make_case(graphs, width(options), 0, seed)
+    with convolution(dense_layer, dense_input):
+        expected = oracle.smp(model, case.graphs)
+    assert_same(case.call(model), expected, model, case.leaves())
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_is_invariant(options: dict[str, Any]) -> None:
+    model = make(RingGNN, options)
+    case = make_case(list(ODD.values()), width(options))
+    assert_equivariant(model, case.x, case.edge_index, None, case.batch)
+    assert_batch_invariant(model, different_graphs(width(options)))
+
+
+def test_the_layer_is_equivariant() -> None:
+    layer = randomize(RingGNNLayer(3, 4))
+    case = make_case([path(5), ODD["empty"], cycle(4)])
+    assert_equivariant(layer, None, case.edge_index, batch=case.batch)
+
+
+def test_gradients_match_finite_differences() -> None:
+    model = make(RingGNN, {"norm": "batch", "num_layers": 2}).train()
+    case = make_case([path(3), ODD["single"], cycle(4)])
+    assert torch.autograd.gradcheck(lambda x: model(x, case.edge_index, None, case.batch), [case.x])
+
+
+def test_odd_graphs() -> None:
+    assert_finite(make(RingGNN, {"norm": "batch"}))
+
+
+def test_bfloat16_autocast_is_near_float32() -> None:
+    torch.manual_seed(0)
+    model = RingGNN(2, 2, 4, 3, norm="batch").eval()
+    case = make_case([path(8), cycle(5), ODD["single"]], dtype=torch.float32)
+    expected = case.call(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        actual = case.call(model)
+    assert (actual.float() - expected).abs().max() < 0.1 * max(1.0, expected.abs().max().item())
+
+
+def test_refuses_edge_features_and_unknown_options() -> None:
+    with pytest.raises(InputError, match="edge"):
+        RingGNN(2, 1, 4, 2, edge_channels=3)
+    with pytest.raises(TypeError, match="radius"):
+        RingGNN(2, 1, 4, 2, radius=2)
+
+
+def test_learns_a_few_graphs() -> None:
+    assert overfit(RingGNN) == 1.0

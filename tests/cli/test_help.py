@@ -1,0 +1,107 @@
+"""Help answers at once, for every verb and task, and shows an example."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from commands import CYCLES, done, smpgnn
+
+from smpgnn import __version__
+from smpgnn.options import TASKS, from_config, read_config
+
+WORDS = [[], ["train"], ["evaluate"], ["predict"], ["info"], *(["train", task] for task in TASKS)]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_help_shows_an_example(words: list[str]) -> None:
+    found = done(*words, "--help")
+    assert "example" in found.out
+    assert f"smpgnn {' '.join(words)}" in found.out.split("example", 1)[1]
+    assert found.err == ""
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_help_lists_every_setting_with_its_default(task: str) -> None:
+    text = done("train", task, "--help").out
+    for entry in fields(TASKS[task]):
+        name = "path" if entry.name == "path" else "--" + entry.name.replace("_", "-")
+        assert name in text
+    assert f"(default: {TASKS[task]().batch_size})" in text
+
+
+def test_the_examples_are_valid() -> None:
+    for words in WORDS:
+        text = done(*words, "--help").out.split("example", 1)[1]
+        for line in text.splitlines()[1:]:
+            if line.strip().startswith("smpgnn train"):
+                done(*line.split()[1:], "--print_config")
+
+
+def test_no_words_and_version() -> None:
+    assert "usage" in done().out
+    assert done("--version").out == f"smpgnn {__version__}\n"
+
+
+@pytest.mark.parametrize("words", ["--help", "train cycles --help", "train zinc --print_config"])
+def test_help_needs_no_torch(words: str) -> None:
+    code = (
+        "import sys; from smpgnn.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'torch_geometric', 'pytorch_lightning', 'pandas', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, timeout=120
+    )
+    assert found.stdout
+    assert found.stderr == "[]\n"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_printed_settings_can_be_read_back(task: str, tmp_path: Path) -> None:
+    changes = ["--lr", "0.5", "--norm", "none", "--no-residual", "--output", "a b"]
+    first = done("train", task, *changes, "--print_config").out
+    file = tmp_path / "c.yaml"
+    file.write_text(first)
+    assert done("train", task, "--config", file, "--print-config").out == first
+    options = from_config(read_config(file), "c")
+    assert (options.lr, options.norm, options.residual) == (0.5, "none", False)
+
+
+def test_defaults_give_way_to_preset_then_config_then_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("lr: 0.25\nepochs: 7\n")
+
+    def shown(*words: object) -> tuple[float, int, float, str]:
+        (tmp_path / "out.yaml").write_text(done("train", "cycles", *words, "--print_config").out)
+        options = from_config(read_config(tmp_path / "out.yaml"), "out")
+        return options.lr, options.epochs, options.momentum, options.optimizer
+
+    assert shown() == (1e-3, 50, 0.9, "adamw")
+    assert shown("--preset", "paper") == (1e-3, 300, 0.5, "sgd")
+    assert shown("--preset", "paper", "--config", file) == (0.25, 7, 0.5, "sgd")
+    assert shown("--epochs", 9, "--config", file, "--preset", "paper") == (0.25, 9, 0.5, "sgd")
+    assert shown("--config", file, "--optimizer", "adam") == (0.25, 7, 0.9, "adam")
+
+
+def test_resume_compares_config_and_preset_too(cycles_run: Path, tmp_path: Path) -> None:
+    again = ("train", "cycles", "--output", cycles_run, "--resume")
+    file = tmp_path / "c.yaml"
+    file.write_text("lr: 0.25\n")
+    found = smpgnn(*again, "--config", file)
+    assert found.err.startswith("smpgnn: --lr 0.25: the run has 0.001, and --resume goes on with")
+    found = smpgnn(*again, "--preset", "paper")
+    assert found.status == 2
+    assert ": the run has " in found.err
+    found = smpgnn(*again, "--k", "6")
+    assert found.err.startswith("smpgnn: --k 6: the run has 4, and")
+    # what is the same may be said again, also where it runs
+    file.write_text(done("train", *CYCLES, "--print_config").out)
+    before = (cycles_run / "last.ckpt").read_bytes()
+    done(*again, "--config", file, "--k", "4", "--device", "cpu", "--output", cycles_run)
+    assert (cycles_run / "last.ckpt").read_bytes() == before

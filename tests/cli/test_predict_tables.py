@@ -1,0 +1,153 @@
+"""smpgnn predict: every row is kept, in order, whatever is in it; all of the output or nothing."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from commands import done, molecules, smpgnn
+
+from smpgnn.data import table_writer, tables
+from smpgnn.training import predict
+
+
+def mixed() -> pd.DataFrame:
+    """A table with a comma in a cell, an empty SMILES, nonsense, and one thing twice."""
+    frame = molecules(12)[["name", "smiles"]].astype(object)
+    frame.loc[2, "smiles"] = "C1CC"
+    frame.loc[5, "smiles"] = None
+    frame.loc[7, "name"] = 'a, "quoted" name'
+    frame.loc[9, "smiles"] = frame.loc[0, "smiles"]
+    return frame
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    mixed().to_csv(tmp_path / "in.csv", index=False)
+    return tmp_path / "in.csv"
+
+
+def predicted(run: Path, data: Path, *words: object) -> pd.DataFrame:
+    out = data.with_name("out.csv")
+    done("predict", run, data, "-o", out, *words)
+    return pd.read_csv(out)
+
+
+def test_every_row_is_kept_with_the_reason_beside_it(size_run: Path, data: Path) -> None:
+    out = data.with_name("out.csv")
+    found = done("predict", size_run, data, "-o", out)
+    assert found.out == (
+        f"12 rows written to {out}\n2 of them could not be read: the column 'error' says why.\n"
+    )
+    frame = pd.read_csv(out)
+    assert list(frame.columns) == ["name", "smiles", "predicted_size", "error"]
+    assert frame[["name", "smiles"]].fillna("").to_numpy().tolist() == (
+        mixed().fillna("").to_numpy().tolist()
+    )
+    assert frame.index[frame["predicted_size"].isna()].tolist() == [2, 5]
+    assert frame.index[frame["error"].notna()].tolist() == [2, 5]
+    assert frame["error"][5] == "the SMILES is empty"
+    assert frame["predicted_size"][9] == pytest.approx(frame["predicted_size"][0], rel=1e-4)
+    assert sorted(f.name for f in data.parent.iterdir()) == ["in.csv", "out.csv"]
+
+
+def test_parquet_model_file_and_other_column(size_run: Path, data: Path) -> None:
+    expected = predicted(size_run, data)
+    frame = mixed().rename(columns={"smiles": "SMI"})
+    frame["number"] = range(12)
+    frame.to_parquet(data.with_name("in.parquet"))
+    model = size_run / "model.safetensors"
+    found = predicted(model, data.with_name("in.parquet"), "--smiles-column", "SMI")
+    assert list(found.columns) == ["name", "SMI", "number", "predicted_size", "error"]
+    assert found["predicted_size"].equals(expected["predicted_size"])
+
+
+def test_another_separator(size_run: Path, data: Path) -> None:
+    expected = predicted(size_run, data)
+    mixed().to_csv(data, index=False, sep="|")
+    found = predicted(size_run, data, "--separator", "|")
+    assert found["predicted_size"].equals(expected["predicted_size"])
+    with_target = mixed().assign(size=1.0)
+    with_target.to_csv(data, index=False, sep="|")
+    evaluated = done("evaluate", size_run, data, "--separator", "|")
+    assert "mae" in evaluated.out
+    assert "2 rows left out, the first at line 4" in evaluated.err
+
+
+def test_the_table_is_streamed_and_pieces_do_not_matter(
+    size_run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = predicted(size_run, data)
+    pieces: list[int] = []
+    whole_write, whole_stream = table_writer.AtomicCsvWriter.write, tables.stream_table
+
+    def write(self: Any, frame: pd.DataFrame) -> None:
+        pieces.append(len(frame))
+        whole_write(self, frame)
+
+    def stream(path: Path, **options: Any) -> Iterator[pd.DataFrame]:
+        return whole_stream(path, chunk_rows=5, **options)
+
+    monkeypatch.setattr(table_writer.AtomicCsvWriter, "write", write)
+    monkeypatch.setattr(tables, "stream_table", stream)
+    monkeypatch.setattr(predict, "BATCH_ROWS", 30)
+    found = predicted(size_run, data)
+    assert pieces == [5, 5, 2]
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("column", ["error", "predicted_size"])
+def test_a_column_that_is_there_already_is_refused(size_run: Path, data: Path, column: str) -> None:
+    mixed().assign(**{column: 1}).to_csv(data, index=False)
+    found = smpgnn("predict", size_run, data, "-o", data.with_name("out.csv"))
+    assert found.status == 2
+    assert found.err == f"smpgnn: {data} has a column '{column}' already: rename it in the input.\n"
+    assert not data.with_name("out.csv").exists()
+
+
+def test_the_old_output_stays_if_it_fails_in_the_middle(
+    size_run: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = data.with_name("out.csv")
+    out.write_text("old")
+    with data.open("a") as file:
+        file.write("too,many,cells\n")
+    found = smpgnn("predict", size_run, data, "-o", out)
+    assert found.status == 2
+    assert f"{data}, line 14: 3 cells" in found.err
+    assert out.read_text() == "old"
+    mixed().to_csv(data, index=False)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predict.Model, "predict_smiles", interrupted)
+        found = smpgnn("predict", size_run, data, "-o", out)
+    assert (found.status, found.err) == (130, "smpgnn: interrupted.\n")
+    assert out.read_text() == "old"
+    assert sorted(f.name for f in data.parent.iterdir()) == ["in.csv", "out.csv"]
+
+
+def test_a_full_disk(size_run: Path, data: Path) -> None:
+    out = data.with_name("out.csv")
+    out.write_text("old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
+    try:
+        found = smpgnn("predict", size_run, data, "-o", out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert found.status == 2
+    assert f"{out} cannot be written (File too large)" in found.err
+    assert out.read_text() == "old"
+    assert sorted(f.name for f in data.parent.iterdir()) == ["in.csv", "out.csv"]
+
+
+def test_output_over_its_own_input(size_run: Path, data: Path) -> None:
+    done("predict", size_run, data, "-o", data)
+    assert list(pd.read_csv(data).columns) == ["name", "smiles", "predicted_size", "error"]

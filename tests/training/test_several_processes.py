@@ -1,0 +1,63 @@
+"""Two real processes on the CPU train as one does."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from processes import COMMAND, finish, start
+from small_runs import CYCLES, lines, record, words
+
+import smpgnn
+
+#: 85 graphs in batches of 21: unequal shares, and a last batch with one graph for two processes.
+OPTIONS = {**CYCLES, "train_samples": 85, "batch_size": 21, "lr": 0.01, "epochs": 3}
+
+
+def assert_like_one_process(folder: Path, alone: Path) -> None:
+    for ours, theirs in zip(lines(folder), lines(alone), strict=True):
+        assert ours == pytest.approx(theirs, abs=2e-3 if "accuracy" in ours else 1e-4)
+    assert record(folder)["test"] == pytest.approx(record(alone)["test"], abs=0.02)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(
+        file.name for file in alone.iterdir()
+    )
+
+
+def test_two_processes_that_lightning_starts(tmp_path: Path) -> None:
+    options = {**OPTIONS, "norm": "batch"}
+    folder = tmp_path / "two"
+    process = start(["train", "cycles", *words(options), "--devices", "2", "--output", str(folder)])
+    alone = smpgnn.train("cycles", output=str(tmp_path / "one"), quiet=True, **options)
+    status, out, err = finish(process)
+    assert status == 0, err
+    assert out.count("Run folder") == 1
+    assert err.count("Graphs: ") == 1
+    assert "Traceback" not in err
+    assert "Warning" not in err
+    assert_like_one_process(folder, alone.folder)
+    # and such a run goes on with one process
+    assert (folder / "last.ckpt").stat().st_size > 1000
+    again = smpgnn.train("cycles", output=str(folder), resume=True, quiet=True, devices=1)
+    assert again.test == record(folder)["test"]
+
+
+@pytest.mark.skipif(shutil.which("torchrun", path=str(Path(sys.executable).parent)) is None,
+                    reason="torchrun is not beside this Python")  # fmt: skip
+def test_two_processes_that_torchrun_starts(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"  # torchrun takes --n for an option of its own
+    options = {**OPTIONS, "norm": "none"}
+    config.write_text(yaml.safe_dump(options))
+    torchrun = [str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node=2"]
+    folder = tmp_path / "two"
+    process = start(
+        ["train", "cycles", "--config", str(config), "--devices", "2", "--output", str(folder)],
+        [*torchrun, *COMMAND[1:]],
+    )
+    alone = smpgnn.train("cycles", output=str(tmp_path / "one"), quiet=True, **options)
+    status, out, err = finish(process)
+    assert status == 0, err
+    assert out.count("Run folder") == 1
+    assert_like_one_process(folder, alone.folder)
