@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test lint setup bench clean
 
-# Waiting threads sleep instead of spin: no slower alone, and far faster on a machine that is shared.
+# Waiting threads sleep instead of spin: far faster on a machine that others use, too.
 demo: $(READY)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python examples/demo.py --output demo
 

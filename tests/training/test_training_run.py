@@ -14,7 +14,7 @@ from small_runs import CYCLES, GRAPHS, lines, record, ring, rings
 import smpgnn
 from smpgnn.data.base import Splits
 from smpgnn.errors import InputError
-from smpgnn.options import CyclesOptions, from_config, read_config, with_values
+from smpgnn.options import MODELS, CyclesOptions, from_config, read_config, with_values
 from smpgnn.training.loader import StoreDataModule
 from smpgnn.training.prepare import prepare
 from smpgnn.training.run_folder import RunFolder, commit, first_process
@@ -184,7 +184,7 @@ def test_optimisers_follow_their_schedules(
     assert group.get("decoupled_weight_decay", False) == (optimizer == "adamw")
 
 
-@pytest.mark.parametrize("model", ["smp", "fast-smp", "mpnn", "fast-mpnn", "gin"])
+@pytest.mark.parametrize("model", MODELS)
 def test_every_network_trains_with_every_norm(tmp_path: Path, model: str) -> None:
     for norm in ("batch", "layer", "none"):
         made = smpgnn.train(

@@ -85,9 +85,9 @@ class PairIndex(InputIndex):
 
 
 class PairNetwork(OwnInput):
-    """The frame of `SMP` for layers of order two, with the adjacency matrix as part of the input.
+    r"""The frame of `SMP` for layers of order two, with the adjacency matrix as part of the input.
 
-    .. math:: T^{(0)}[i, j, :] = [\\delta_{ij},\\ \\delta_{ij} x_i,\\ A_{ij}]
+    .. math:: T^{(0)}[i, j, :] = [\delta_{ij},\ \delta_{ij} x_i,\ A_{ij}]
 
     Takes the arguments of `SMP`; `identifiers` can be 'onehot' only.
     """
@@ -105,5 +105,6 @@ class PairNetwork(OwnInput):
 
 
 def refuse_edge_features(name: str, edge_channels: int) -> None:
+    """Layers of order two know edges by the adjacency matrix only."""
     if edge_channels:
         raise InputError(f"edge_channels={edge_channels}: {name} takes no edge features.")
