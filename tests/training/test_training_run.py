@@ -15,6 +15,7 @@ import smpgnn
 from smpgnn.data.base import Splits
 from smpgnn.errors import InputError
 from smpgnn.options import MODELS, CyclesOptions, from_config, read_config, with_values
+from smpgnn.training import memory
 from smpgnn.training.loader import StoreDataModule
 from smpgnn.training.prepare import prepare
 from smpgnn.training.run_folder import RunFolder, commit, first_process
@@ -313,3 +314,21 @@ def test_the_data_module_gives_what_was_split() -> None:
     assert len(splits.train) == 64
     smaller = replace(splits, test=splits.test.select([0]))
     assert len(StoreDataModule(smaller, 8).splits.test) == 1
+
+
+def test_batches_that_fit_the_memory_are_kept_for_the_rest_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 2**24)
+    made = train(tmp_path / "run", auto_batch=True, epochs=1)
+    options = RunFolder(made.folder).read_options()
+    assert options.batch_rows > 0
+    assert not options.auto_batch
+    # the same words with resume go on with the rows that were found then
+    again = smpgnn.train(
+        "cycles", output=str(made.folder), auto_batch=True, resume=True, quiet=True
+    )
+    assert again.test == made.test
+    assert RunFolder(made.folder).read_options() == options
+    with pytest.raises(InputError, match="--auto-batch: several processes need the same batches"):
+        train(tmp_path / "other", auto_batch=True, devices=2)

@@ -156,7 +156,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
         )
     for name in given:
         known, wanted = getattr(stored, name), getattr(options, name)
-        if name not in PLACE and known != wanted:
+        if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
             shown = name if name == "path" else "--" + name.replace("_", "-")
             raise InputError(
                 f"{shown} {wanted}: the run has {known}, and --resume goes on with its settings: "

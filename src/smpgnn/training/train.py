@@ -174,6 +174,10 @@ def _check_devices(options: TrainOptions, device: torch.device) -> None:
             f"--devices {options.devices} --nodes {options.nodes}: but {started} processes were "
             "started: give the numbers that torchrun was given."
         )
+    if options.auto_batch and options.devices * options.nodes > 1:
+        raise InputError(  # each would see other free memory, and cut other batches
+            "--auto-batch: several processes need the same batches: set --batch-rows instead."
+        )
     there = torch.cuda.device_count() if device.type == "cuda" else options.devices
     if options.devices > there:
         raise InputError(f"--devices {options.devices}: this machine has {there} GPU.")
