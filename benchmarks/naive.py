@@ -29,7 +29,7 @@ class Padded:
         rows = torch.arange(self.width, device=batch.device)
         self.mask = (rows < self.size.view(-1, 1)).unsqueeze(2)  # [N, n_max, 1]
         edges = torch.bincount(batch[self.receiver], minlength=num_graphs)
-        average = edges / size.clamp(min=1)
+        average = edges.double() / size.clamp(min=1)
         self.average_degree = average[batch].clamp(min=1e-12).view(-1, 1, 1)
 
     def initial(self, x: Tensor | None, like: Tensor) -> Tensor:
@@ -51,7 +51,8 @@ class Padded:
     def sum_messages(self, messages: Tensor) -> Tensor:
         """Σ_j over the neighbours divided by d_avg: [E, n_max, C] to [N, n_max, C]."""
         out = messages.new_zeros(self.batch.numel(), *messages.shape[1:])
-        return out.index_add(0, self.receiver, messages) / self.average_degree
+        average = self.average_degree.to(messages.dtype)
+        return out.index_add(0, self.receiver, messages) / average
 
     def graph_mean(self, values: Tensor) -> Tensor:
         out = values.new_zeros(self.num_graphs, values.size(1)).index_add(0, self.batch, values)

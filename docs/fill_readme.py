@@ -51,7 +51,21 @@ def step() -> str:
     return "\n".join(lines)
 
 
-BLOCKS = {"demo": demo, "step": step}
+def complexity() -> str:
+    record = read("benchmarks/complexity.json")
+    lines = [
+        "| one layer | memory | measured | time | measured |",
+        "|---|---|---|---|---|",
+    ]
+    for row in record["results"]:
+        lines.append(
+            f"| {row['method']} | {row['memory']} | n^{row['measured_memory_exponent']:.2f} "
+            f"| {row['time']} | n^{row['measured_time_exponent']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+BLOCKS = {"demo": demo, "step": step, "complexity": complexity}
 
 
 def filled(text: str) -> str:

@@ -11,7 +11,14 @@ from strategies import ODD, SCHEMES, Case, assert_same, cycle, gradients, make_c
 from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP
+from smpgnn.catalogue import ENTRIES, Entry
+from smpgnn.data.base import Splits
+from smpgnn.data.cycles import cycle_graphs
 from smpgnn.ops import neighbor
+from smpgnn.options import CyclesOptions, with_values
+from smpgnn.training.module import run_network
+from smpgnn.training.prepare import assemble
+from smpgnn.training.tasks import Classification
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
@@ -115,3 +122,22 @@ def test_gradients_of_the_helper_work_on_the_gpu() -> None:
     """Of the test's own helper."""
     leaf = torch.ones(3, 2, dtype=torch.float64, device="cuda", requires_grad=True)
     assert gradients([leaf * 2], [leaf])[0].is_cuda
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_network_of_the_catalogue_equals_the_cpu(entry: Entry) -> None:
+    """In float64 and eval mode; those with random identifiers only run."""
+    options = with_values(
+        CyclesOptions(), {"model": entry.name, "hidden_channels": 8, "num_layers": 2}, "test"
+    )
+    store = cycle_graphs(4, 20, 12, seed=0)
+    prepared = assemble(options, Splits(store, store, store), Classification(), {"kind": "graphs"})
+    torch.manual_seed(0)
+    network = prepared.network().double().eval()
+    batch = store.batch()
+    with torch.no_grad():
+        here = run_network(network, batch)
+        there = run_network(network.cuda(), batch.to("cuda")).cpu()
+    assert there.isfinite().all()
+    if entry.name not in ("gin-random", "rp"):
+        torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)

@@ -13,7 +13,7 @@ from small_runs import CYCLES, lines, record, words
 
 import smpgnn
 
-EPOCHS = 12
+EPOCHS = 30  # so many that the signal comes well before the end
 COSINE = {**CYCLES, "epochs": EPOCHS, "lr": 0.01}
 PLATEAU = {**COSINE, "dropout": 0.5, "schedule": "plateau", "decay_epochs": 1, "batch_rows": 3000}
 
@@ -49,19 +49,18 @@ def assert_polite(folder: Path, err: str) -> None:
 def test_a_run_goes_on_after_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "half"
     process = start(["train", "cycles", *words(COSINE), "--output", str(folder)])
-    whole = smpgnn.train("cycles", output=str(tmp_path / "whole"), quiet=True, **COSINE)
     status, out, err = stop_after(process, folder, 2, signal.SIGINT)
     assert status == 130
     assert out == ""
     assert_polite(folder, err)
     smpgnn.train("cycles", output=str(folder), resume=True, quiet=True)
+    whole = smpgnn.train("cycles", output=str(tmp_path / "whole"), quiet=True, **COSINE)
     assert_same_run(folder, whole.folder)
 
 
 def test_a_run_goes_on_after_kill_9_and_after_sigterm(tmp_path: Path) -> None:
     folder = tmp_path / "half"
     process = start(["train", "cycles", *words(PLATEAU), "--output", str(folder)])
-    whole = smpgnn.train("cycles", output=str(tmp_path / "whole"), quiet=True, **PLATEAU)
     status, _, _ = stop_after(process, folder, 2, signal.SIGKILL)
     assert status == -signal.SIGKILL
     done = len(lines(folder))
@@ -70,6 +69,7 @@ def test_a_run_goes_on_after_kill_9_and_after_sigterm(tmp_path: Path) -> None:
     assert status == 128 + signal.SIGTERM
     assert_polite(folder, err)
     again = smpgnn.train("cycles", output=str(folder), resume=True, quiet=True)
+    whole = smpgnn.train("cycles", output=str(tmp_path / "whole"), quiet=True, **PLATEAU)
     assert again.test == whole.test
     assert again.seconds > 0
     assert_same_run(folder, whole.folder)
