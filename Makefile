@@ -6,9 +6,9 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test lint setup bench clean
 
-# Waiting threads sleep instead of spin: far faster on a machine that others use, too.
+# One thread: at this size a second one gains a quarter, and loses far more on a machine that is shared.
 demo: $(READY)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python examples/demo.py --output demo
+	OMP_NUM_THREADS=1 $(BIN)/python examples/demo.py --output demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2
