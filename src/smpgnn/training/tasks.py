@@ -63,7 +63,33 @@ class Task(ABC):
 
 
 @dataclass(frozen=True)
-class Regression(Task):
+class OneLevelTask(Task):
+    """Targets that all belong to graphs, or all to nodes (`level`)."""
+
+    level: str = "graph"
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many numbers the network puts out for each graph or node."""
+
+    @property
+    def node_outputs(self) -> int:
+        return self.outputs if self.level == "node" else 0
+
+    @property
+    def graph_outputs(self) -> int:
+        return self.outputs if self.level == "graph" else 0
+
+    def target(self, batch: GraphBatch) -> Tensor:
+        """The targets of a batch, NaN where not known."""
+        target = batch.y if self.level == "graph" else batch.y_node
+        assert target is not None
+        return target
+
+
+@dataclass(frozen=True)
+class Regression(OneLevelTask):
     """One or several numbers a graph or node; the network predicts them standardised.
 
     Missing targets (NaN) count neither in the loss nor in the metrics.
@@ -72,7 +98,6 @@ class Regression(Task):
     names: tuple[str, ...] = ("y",)
     mean: tuple[float, ...] = (0.0,)
     scale: tuple[float, ...] = (1.0,)
-    level: str = "graph"
     monitor: str = "mae"
     larger_is_better: bool = False
 
@@ -93,20 +118,11 @@ class Regression(Task):
         return cls(names=names, mean=tuple(means), scale=tuple(scales), level=level)
 
     @property
-    def node_outputs(self) -> int:
-        return len(self.names) if self.level == "node" else 0
-
-    @property
-    def graph_outputs(self) -> int:
-        return len(self.names) if self.level == "graph" else 0
-
-    def _target(self, batch: GraphBatch) -> Tensor:
-        target = batch.y if self.level == "graph" else batch.y_node
-        assert target is not None
-        return target
+    def outputs(self) -> int:
+        return len(self.names)
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
-        target = self._target(batch)
+        target = self.target(batch)
         known = ~target.isnan()
         output = output.float()  # the mean in bfloat16 would be off by more than the scale
         wanted = (target - output.new_tensor(self.mean)) / output.new_tensor(self.scale)
@@ -114,7 +130,7 @@ class Regression(Task):
         return (gap * known).sum() / known.sum().clamp(min=1)
 
     def known(self, batch: GraphBatch) -> int:
-        return int((~self._target(batch).isnan()).sum())
+        return int((~self.target(batch).isnan()).sum())
 
     def metrics(self) -> MetricCollection:
         single: dict[str, Metric | MetricCollection] = {
@@ -127,7 +143,7 @@ class Regression(Task):
         return MetricCollection(single, compute_groups=False)
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        target, values = self._target(batch).float(), self.values(output)
+        target, values = self.target(batch).float(), self.values(output)
         known = ~target.isnan()
         metrics["mae"].update(values[known], target[known])
         metrics["mse"].update(values[known], target[known])
@@ -154,46 +170,39 @@ class Regression(Task):
 
 
 @dataclass(frozen=True)
-class Classification(Task):
+class Classification(OneLevelTask):
     """One label of several a graph or node."""
 
     name: str = "y"
     classes: tuple[str, ...] = ("0", "1")
-    level: str = "graph"
     monitor: str = "accuracy"
     larger_is_better: bool = True
 
     @property
-    def node_outputs(self) -> int:
-        return len(self.classes) if self.level == "node" else 0
+    def outputs(self) -> int:
+        return len(self.classes)
 
-    @property
-    def graph_outputs(self) -> int:
-        return len(self.classes) if self.level == "graph" else 0
-
-    def _target(self, batch: GraphBatch) -> Tensor:
+    def _class_numbers(self, batch: GraphBatch) -> Tensor:
         """Class numbers, −1 where not known, [R]."""
-        target = batch.y if self.level == "graph" else batch.y_node
-        assert target is not None
-        column = target[:, 0]
+        column = self.target(batch)[:, 0]
         if column.is_floating_point():
             column = column.nan_to_num(-1.0)
         return column.long()
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
-        target = self._target(batch)
+        target = self._class_numbers(batch)
         total = F.cross_entropy(output.float(), target, ignore_index=-1, reduction="sum")
         return total / (target >= 0).sum().clamp(min=1)
 
     def known(self, batch: GraphBatch) -> int:
-        return int((self._target(batch) >= 0).sum())
+        return int((self._class_numbers(batch) >= 0).sum())
 
     def metrics(self) -> MetricCollection:
         accuracy = MulticlassAccuracy(len(self.classes), average="micro", ignore_index=-1)
         return MetricCollection({"accuracy": accuracy})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        metrics["accuracy"].update(output.float().argmax(1), self._target(batch))
+        metrics["accuracy"].update(output.float().argmax(1), self._class_numbers(batch))
 
     def columns(self) -> list[str]:
         return [f"predicted_{self.name}", *(f"p_{label}" for label in self.classes)]
@@ -205,30 +214,20 @@ class Classification(Task):
 
 
 @dataclass(frozen=True)
-class MultiLabel(Task):
+class MultiLabel(OneLevelTask):
     """Several yes-or-no labels a graph; missing ones count neither in loss nor metric."""
 
     names: tuple[str, ...] = ("y",)
     classes: tuple[tuple[str, str], ...] = (("0", "1"),)
-    level: str = "graph"
     monitor: str = "accuracy"
     larger_is_better: bool = True
 
     @property
-    def node_outputs(self) -> int:
-        return len(self.names) if self.level == "node" else 0
-
-    @property
-    def graph_outputs(self) -> int:
-        return len(self.names) if self.level == "graph" else 0
-
-    def _target(self, batch: GraphBatch) -> Tensor:
-        target = batch.y if self.level == "graph" else batch.y_node
-        assert target is not None
-        return target.float()
+    def outputs(self) -> int:
+        return len(self.names)
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
-        target = self._target(batch)
+        target = self.target(batch).float()
         known = ~target.isnan()
         gap = F.binary_cross_entropy_with_logits(
             output.float(), target.nan_to_num(), reduction="none"
@@ -236,13 +235,13 @@ class MultiLabel(Task):
         return (gap * known).sum() / known.sum().clamp(min=1)
 
     def known(self, batch: GraphBatch) -> int:
-        return int((~self._target(batch).isnan()).sum())
+        return int((~self.target(batch).float().isnan()).sum())
 
     def metrics(self) -> MetricCollection:
         return MetricCollection({"accuracy": BinaryLabelAccuracy()})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        metrics["accuracy"].update(output, self._target(batch))
+        metrics["accuracy"].update(output, self.target(batch).float())
 
     def columns(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)
