@@ -35,7 +35,7 @@ def draw(results: dict[str, Result], path: Path) -> None:
             [line["epoch"] for line in history],
             [100 * line["val_accuracy"] for line in history],
             marker="o",
-            label=f"{NAMES[model]}: {100 * result.test['accuracy']:.1f}% on test graphs",
+            label=f"{NAMES[model]}: {100 * result.test['accuracy']:.2f}% on test graphs",
         )
     axis.axhline(50, color="gray", linestyle=":", label="guessing")
     axis.set_xlabel("epoch")
