@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "smpgnn"]
+
+
+def _listen_to_interrupts() -> None:
+    """A shell starts background jobs deaf to SIGINT, and their children inherit it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def start(words: Sequence[str], program: Sequence[str] = COMMAND) -> subprocess.Popen[str]:
@@ -20,6 +26,7 @@ def start(words: Sequence[str], program: Sequence[str] = COMMAND) -> subprocess.
         stderr=subprocess.PIPE,
         text=True,
         env={**environment, "OMP_NUM_THREADS": "1"},
+        preexec_fn=_listen_to_interrupts,
     )
 
 
