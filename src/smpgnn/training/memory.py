@@ -15,7 +15,7 @@ from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
 
 #: Tensors of one number a row and channel that a layer keeps for its gradient, and those that live
-#: for a moment beside them: measured with benchmarks/step.py.
+#: for a moment beside them: rough counts from reading the layers, not fitted to measurements.
 KEPT_PER_LAYER = {"smp": 9.0, "fast-smp": 6.5, "ppgn": 12.0, "ring-gnn": 40.0}
 PASSING = 8.0
 
