@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, RowBatchNorm, SetLinear
 from smpgnn.models import SMP, MultiTaskSMP
-from smpgnn.pooling import GraphExtractor, NodeExtractor
+from smpgnn.pooling import GraphExtractor, NodeExtractor, SetToSet
 
 
 class Padded:
@@ -111,6 +111,23 @@ def node_features(module: NodeExtractor, u: Tensor, graphs: Padded) -> Tensor:
     return out
 
 
+def set_to_set(module: SetToSet, state: Tensor, graphs: Padded) -> Tensor:
+    """Set2Set on states padded to the largest graph."""
+    batch, count = graphs.batch, graphs.num_graphs
+    values = state.new_zeros(count, graphs.width, state.size(1))
+    values[batch, graphs.place] = state
+    there = torch.zeros(values.shape[:2], dtype=torch.bool, device=state.device)
+    there[batch, graphs.place] = True
+    star = state.new_zeros(count, 2 * state.size(1))
+    hidden = memory = state.new_zeros(count, state.size(1))
+    for _ in range(module.steps):
+        hidden, memory = module.unit(star, (hidden, memory))
+        scores = (values * hidden.unsqueeze(1)).sum(2).masked_fill(~there, -torch.inf)
+        read = (torch.softmax(scores, dim=1).unsqueeze(2) * values).sum(1)
+        star = torch.cat([hidden, read], dim=1)
+    return star
+
+
 class NaiveSMP(nn.Module):
     """`SMP` for graphs, padded and edge by edge, on the parameters of `model`."""
 
@@ -164,6 +181,6 @@ class NaiveMultiTask(nn.Module):
         for norm_, layer_ in zip(backbone.norms, backbone.layers, strict=True):
             u = layer(layer_, norm(norm_, u, graphs), edge_attr, graphs)
             state = model.recurrent(F.relu(node_features(model.extractor, u, graphs)), state)
-        pooled = model.set2set(state, batch, dim_size=batch_size)
+        pooled = set_to_set(model.set2set, state, graphs)
         hidden = F.relu(model.graph_norm.normalize(model.graph_hidden(pooled)))
         return model.node_head(state), model.graph_out(hidden)

@@ -11,6 +11,9 @@ import torch
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
+# Without a GPU the Triton kernels are run by Triton's interpreter, which reads this on import.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 # Some virtual machines announce AMX and then fault on it; oneDNN reads this at its first call.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 

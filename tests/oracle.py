@@ -322,15 +322,15 @@ def gru_step(cell: nn.GRUCell, value: Tensor, state: Tensor) -> Tensor:
 
 def set2set(module: nn.Module, states: Tensor) -> Tensor:
     """Vinyals et al. 2016: a query by an LSTM, attention over the set, [n, C] to [2 C]."""
-    width, lstm = states.size(1), module.lstm
+    width, unit = states.size(1), module.unit
     query_star = states.new_zeros(2 * width)
     hidden, cell = states.new_zeros(width), states.new_zeros(width)
-    for _ in range(module.processing_steps):
+    for _ in range(module.steps):
         gates = (
-            query_star @ lstm.weight_ih_l0.t()
-            + lstm.bias_ih_l0
-            + hidden @ lstm.weight_hh_l0.t()
-            + lstm.bias_hh_l0
+            query_star @ unit.weight_ih.t()
+            + unit.bias_ih
+            + hidden @ unit.weight_hh.t()
+            + unit.bias_hh
         )
         write, forget, new, out = gates.chunk(4)
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(write) * torch.tanh(new)

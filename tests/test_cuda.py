@@ -16,7 +16,7 @@ from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.ops import neighbor
 from smpgnn.options import CyclesOptions, with_values
-from smpgnn.training.module import run_network
+from smpgnn.training.network import run_network
 from smpgnn.training.prepare import assemble
 from smpgnn.training.tasks import Classification
 

@@ -26,6 +26,7 @@ from strategies import (
 )
 
 from smpgnn import SMP, InputError, MultiTaskSMP
+from smpgnn.growth import GrowingIndex
 from smpgnn.models.backbone import Backbone
 from smpgnn.neighborhood import neighborhoods
 
@@ -121,10 +122,12 @@ def test_every_context_equals_that_of_the_oracle(
     ).backbone
     case = make_case(graphs, 2, 0, seed)
     index = backbone.index(case.topology)
+    assert isinstance(index, GrowingIndex)
     expected = list(oracle.contexts(backbone, case.graphs))
-    for context, us in zip(backbone(case.x, None, index), expected, strict=True):
-        for one, other in zip(to_dense(context, index), us, strict=True):
-            assert_same(one, other.reshape(one.shape))
+    stages = [index.first, *index.layers]
+    for stage, context, us in zip(stages, backbone(case.x, None, index), expected, strict=True):
+        for one, other in zip(to_dense(context, stage), us, strict=True):
+            assert_same(one, other.reshape(one.shape), tolerance=1e-12)
 
 
 def test_one_layer_more_than_the_radius_would_be_wrong() -> None:

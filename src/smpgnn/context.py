@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -10,9 +11,20 @@ from torch import Tensor
 
 from smpgnn.errors import InputError
 from smpgnn.identifiers import identifier_scheme
-from smpgnn.ops import Lift, SparseSum, expand_rows, segment_max, segment_sum
+from smpgnn.ops import (
+    Lift,
+    Moments,
+    NormState,
+    Routes,
+    SparseSum,
+    expand_rows,
+    find_neighbors,
+    measure,
+    segment_max,
+    segment_sum,
+)
 from smpgnn.ops.sparse import segment_matrices
-from smpgnn.rows import NodeRows, RowTable
+from smpgnn.rows import IdentifierRows, NodeRows, RowTable
 from smpgnn.topology import Topology, pointer, segments, take
 
 
@@ -21,7 +33,8 @@ class RowLayout:
     """How a set of K contexts lies in one tensor of P rows.
 
     Context k has the rows ptr[k]:ptr[k+1]; own[k] is the row in which its node describes itself;
-    a row counts multiplicity times in sums, means and statistics.
+    a row counts multiplicity times in sums, means and statistics. Where it is `padded` there are
+    rows past ptr[K] that belong to no context: their values are finite and reach nobody.
 
     Shapes: ptr [K + 1], owner [P], own [K], multiplicity [P] or None (all ones).
     """
@@ -30,6 +43,7 @@ class RowLayout:
     owner: Tensor
     own: Tensor
     multiplicity: Tensor | None
+    padded: bool = False
 
     @cached_property
     def count(self) -> Tensor:
@@ -38,6 +52,26 @@ class RowLayout:
             return self.ptr.diff()
         total = torch.zeros_like(self.own)
         return total.index_add_(0, self.owner, self.multiplicity)
+
+    @cached_property
+    def counted(self) -> Tensor | None:
+        """How often each row counts, [P], zero for rows of no context; None: all once."""
+        if not self.padded:
+            return self.multiplicity
+        return (torch.arange(self.owner.numel(), device=self.ptr.device) < self.ptr[-1]).long()
+
+    def total(self, dtype: torch.dtype) -> Tensor:
+        """The number of rows of all contexts, multiplicities counted."""
+        return self.count.sum().to(dtype)
+
+    @cached_property
+    def small(self) -> tuple[Tensor, Tensor]:
+        """ptr and own as the kernels read them, int32."""
+        return self.ptr.int(), self.own.int()
+
+    @cached_property
+    def small_owner(self) -> Tensor:
+        return self.owner.int()
 
     @cached_property
     def weighted(self) -> tuple[SparseSum, SparseSum]:
@@ -52,11 +86,12 @@ class RowLayout:
 class LocalContext:
     """K local contexts: U_i[j, :] are the `rows` of context i, in the order of its identifiers.
 
-    Shape: rows [P, C].
+    `moments` are what is known of the rows already; see `measured`. Shape: rows [P, C].
     """
 
     rows: Tensor
     layout: RowLayout
+    moments: Moments | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.rows.dim() != 2 or self.rows.size(0) != self.layout.owner.numel():
@@ -73,8 +108,17 @@ class LocalContext:
         """The same contexts with other content."""
         return LocalContext(rows, self.layout)
 
+    def measured(self, squares: bool = False) -> LocalContext:
+        """The same contexts, their own rows, means and (`squares`) spread measured in one go."""
+        if self.moments is not None and (self.moments.squares is not None or not squares):
+            return self
+        rows, moments = measure(self.rows, self.layout, squares)
+        return LocalContext(rows, self.layout, moments=moments)
+
     def own(self) -> Tensor:
         """U_i[i, :], what each node knows of itself, [K, C]."""
+        if self.moments is not None:
+            return self.moments.own
         return self.rows.index_select(0, self.layout.own)
 
     def sum(self) -> Tensor:
@@ -83,12 +127,14 @@ class LocalContext:
 
     def mean(self) -> Tensor:
         """1ᵀ U_i / n, [K, C]."""
-        return self.sum() / self.layout.count.to(self.rows.dtype).unsqueeze(1)
+        if self.moments is not None:
+            return self.moments.mean
+        return self.sum() / self.layout.count.clamp(min=1).to(self.rows.dtype).unsqueeze(1)
 
     def max(self) -> Tensor:
         """The largest entry of each channel of U_i, [K, C]."""
         layout = self.layout
-        return segment_max(self.rows, layout.ptr, layout.owner, layout.multiplicity)
+        return segment_max(self.rows, layout.ptr, layout.owner, layout.multiplicity, layout.padded)
 
     def expand(self, values: Tensor) -> Tensor:
         """Give each row the value of its context: [K, C] to [P, C] (1 ⊗ value)."""
@@ -97,6 +143,50 @@ class LocalContext:
     def add_own(self, values: Tensor) -> LocalContext:
         """Add to the row in which each node describes itself: U_i + 𝟙_i ⊗ values_i."""
         return self.with_rows(self.rows.index_add(0, self.layout.own, values))
+
+
+class ScaledContext(LocalContext):
+    """Contexts whose channels are still to be scaled: (U_i − center) ⊙ scale + shift.
+
+    A linear map that follows takes all three into its own pass, and the rows need not be written
+    anew; `rows` does it for all others.
+
+    Args:
+        raw: the contexts as they are.
+        affine: makes center, scale and shift, [C] each; called at most once.
+        norm: the batch norm whose scale and shift these are, where it is in training and a fused
+            set map may do its work in place of `affine`.
+    """
+
+    raw: LocalContext
+    norm: NormState | None
+
+    def __init__(
+        self,
+        raw: LocalContext,
+        affine: Callable[[], tuple[Tensor, Tensor, Tensor]],
+        norm: NormState | None = None,
+    ) -> None:
+        self.__dict__.update(raw=raw, _affine=affine, norm=norm, layout=raw.layout, moments=None)
+
+    @cached_property
+    def affine(self) -> tuple[Tensor, Tensor, Tensor]:
+        made: tuple[Tensor, Tensor, Tensor] = self.__dict__["_affine"]()
+        return made
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        center, scale, shift = self.affine
+        return torch.addcmul(shift, values - center, scale).to(values.dtype)
+
+    @cached_property
+    def rows(self) -> Tensor:
+        return self._scaled(self.raw.rows)
+
+    def own(self) -> Tensor:
+        return self._scaled(self.raw.own())
+
+    def mean(self) -> Tensor:
+        return self._scaled(self.raw.mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +212,26 @@ class ContextIndex:
     @property
     def num_rows(self) -> int:
         return self.table.num_rows
+
+    @property
+    def radius(self) -> int | None:
+        """The number of layers up to which these rows serve; None: any."""
+        return self.table.radius
+
+    def of_layer(self, number: int) -> ContextIndex:
+        """The rows that layer 1, 2, … works on: here the same for all."""
+        return self
+
+    def enter(self, context: LocalContext, number: int) -> LocalContext:
+        """The contexts after layer `number` − 1 with the rows that layer `number` works on."""
+        return context
+
+    def read(self, context: LocalContext, number: int) -> LocalContext:
+        """The contexts after layer `number` (0: before the first) from which features are read."""
+        return context
+
+    def check_level(self, level: str) -> None:
+        """Refuse a network of this level, 'node' or 'graph', where the contexts do not serve it."""
 
     @cached_property
     def layout(self) -> RowLayout:
@@ -150,6 +260,22 @@ class ContextIndex:
         )
 
     @cached_property
+    def routes(self) -> Routes:
+        """The same for the kernels; where all contexts of a graph have the same rows, no `lift`."""
+        topology = self.topology
+        scale = take(topology.inverse_average_degree, topology.batch)
+        same = isinstance(self.table, IdentifierRows | NodeRows)
+        return Routes(
+            *self.layout.small,
+            scale,
+            topology.degree * scale,
+            lambda: find_neighbors(
+                topology.edge_index, self.layout.ptr, None if same else self.lift
+            ),
+            self.layout.padded,
+        )
+
+    @cached_property
     def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:
         """The layout of one context an edge, with the receiver's rows, and where its rows are.
 
@@ -165,6 +291,11 @@ class ContextIndex:
         multiplicity = None if table.multiplicity is None else table.multiplicity[receiver]
         layout = RowLayout(ptr, edge, table.own[topology.receiver] + shift, multiplicity)
         return layout, receiver, sender
+
+    @property
+    def graph_multiplicity(self) -> Tensor | None:
+        """How often each graph counts in statistics over graphs, [B]; None: all once."""
+        return None
 
     @cached_property
     def graph_nodes(self) -> tuple[SparseSum, SparseSum]:

@@ -4,6 +4,7 @@ Three schemes. *One-hot*: node i has a row for every node of its graph. *Colorin
 nodes that no context can confuse share a colour, and a context has a row for every colour.
 *Neighborhood*: a context has a row for every node within L hops and one row for all the others,
 which are equal as long as at most L layers have passed; exact, in memory that grows with n only.
+The table here serves all layers; networks let the rows grow from layer to layer (`growth.py`).
 """
 
 from __future__ import annotations

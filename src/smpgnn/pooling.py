@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
+from smpgnn.ops import attend
 
 
 class GraphExtractor(nn.Module):
@@ -37,13 +38,19 @@ class GraphExtractor(nn.Module):
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        return self.perceptron(self.pool(context, index))
+
+    def pool(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        """Trace and sum, side by side, [B, 2 in_channels]."""
         if self.reduce == "mean":
             # All contexts of a graph have equally many rows, so the mean of means is the mean.
-            trace, total = index.graph_mean(context.own()), index.graph_mean(context.mean())
-        else:
-            trace, total = index.graph_sum(context.own()), index.graph_sum(context.sum())
-        hidden = F.relu(self.hidden(torch.cat([trace, total], dim=1)))
-        out: Tensor = self.out(hidden)
+            both = torch.cat([context.own(), context.mean()], dim=1)
+            return index.graph_mean(both)
+        return index.graph_sum(torch.cat([context.own(), context.sum()], dim=1))
+
+    def perceptron(self, pooled: Tensor) -> Tensor:
+        """[…, 2 in_channels] to […, out_channels]."""
+        out: Tensor = self.out(F.relu(self.hidden(pooled)))
         return out
 
 
@@ -72,7 +79,7 @@ class NodeExtractor(nn.Module):
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
         rows = self.row_out(F.relu(self.row_hidden(context.rows)))
-        v = context.with_rows(rows)
+        v = context.with_rows(rows).measured()
         out: Tensor = self.out(torch.cat([v.own(), v.mean(), v.max()], dim=1))
         return out
 
@@ -99,6 +106,35 @@ class PooledNodeExtractor(nn.Module):
             features, index.topology.batch, dim_size=index.topology.num_graphs
         )
         return pooled
+
+
+class SetToSet(nn.Module):
+    r"""Set2Set (Vinyals et al., 2016): a recurrent unit that reads a set of nodes several times.
+
+    .. math:: q_t = \text{LSTM}([q_{t-1}, r_{t-1}]), \quad
+              r_t = \sum_i \text{softmax}_i(x_i \cdot q_t)\, x_i
+
+    Args:
+        channels: width of the node features.
+        steps: how many times the set is read.
+
+    Shapes: x [N, channels] to [B, 2 · channels].
+    """
+
+    def __init__(self, channels: int, steps: int) -> None:
+        super().__init__()
+        self.channels, self.steps = channels, steps
+        self.unit = nn.LSTMCell(2 * channels, channels)
+
+    def forward(self, x: Tensor, index: ContextIndex) -> Tensor:
+        topology = index.topology
+        state = x.new_zeros(topology.num_graphs, 2 * self.channels)
+        hidden = memory = x.new_zeros(topology.num_graphs, self.channels)
+        for _ in range(self.steps):
+            hidden, memory = self.unit(state, (hidden, memory))
+            read = attend(x, hidden, topology.graph_ptr, topology.batch)
+            state = torch.cat([hidden, read], dim=1)
+        return state
 
 
 class MeanExtractor(nn.Module):

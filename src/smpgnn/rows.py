@@ -97,47 +97,71 @@ class NeighborhoodRows(RowTable):
     The unseen row stands for all other nodes of the graph and counts as many times as they are.
     Graphs all of whose nodes see everything have no unseen row.
 
-    Shape: key [P], sorted: owner · (N + 1) + described node, N for the unseen row.
+    Shape: described [P], the node that each row describes; `num_nodes` for an unseen row.
     """
 
-    key: Tensor
+    described: Tensor
+    num_nodes: int
 
     @classmethod
     def build(cls, topology: Topology, balls: Tensor, radius: int) -> NeighborhoodRows:
         """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
-        count = topology.num_nodes
-        seen = torch.bincount(balls[0], minlength=count)
-        unseen = topology.graph_size[topology.batch] - seen
+        seen = torch.bincount(balls[0], minlength=topology.num_nodes)
+        own = torch.nonzero(balls[0] == balls[1]).flatten()
         # A neighbour's unseen row may be read even where it stands for nobody, so it is kept in
         # every context of a graph as soon as one of its nodes fails to see everything.
+        unseen = take(topology.graph_size, topology.batch) - seen
         partial = torch.zeros_like(topology.graph_size)
         partial.scatter_reduce_(0, topology.batch, unseen, "amax")
-        extra = (partial[topology.batch] > 0).long()
-        ptr = pointer(seen + extra)
-        num_rows = int(ptr[-1])
-        shift = pointer(extra)[:-1]
-        at = torch.arange(balls.size(1), device=balls.device) + shift[balls[0]]
-        last = torch.nonzero(extra).flatten()
-        key = balls.new_empty(num_rows)
-        key[at] = balls[0] * (count + 1) + balls[1]
-        key[ptr[last + 1] - 1] = last * (count + 1) + count
-        multiplicity = None
-        if last.numel():
-            multiplicity = torch.ones_like(key)
-            multiplicity[ptr[last + 1] - 1] = unseen[last]
-        nodes = torch.arange(count, device=key.device)
-        own = torch.searchsorted(key, nodes * (count + 1) + nodes)
-        return cls(
-            ptr=ptr, own=own, num_rows=num_rows, multiplicity=multiplicity, radius=radius, key=key
+        extra = take(partial, topology.batch) > 0
+        return cls.assemble(
+            pointer(seen), balls[0], balls[1], own, unseen, extra, topology.num_nodes, radius
         )
 
-    @property
-    def described(self) -> Tensor:
-        """The node that each row describes, [P]; the number of nodes for an unseen row."""
-        return self.key % (self.ptr.numel())
+    @classmethod
+    def assemble(
+        cls,
+        ptr: Tensor,
+        owner: Tensor,
+        described: Tensor,
+        own: Tensor,
+        unseen: Tensor,
+        extra: Tensor,
+        num_nodes: int,
+        radius: int,
+    ) -> NeighborhoodRows:
+        """From K contexts that see the nodes described[ptr[k]:ptr[k+1]], in increasing order.
+
+        Shapes: ptr [K + 1]; owner, described [Q]; own [K] (places in `described`); unseen [K], the
+        number of nodes that a context does not see; extra [K], whether it has an unseen row.
+        """
+        shift = pointer(extra.long())
+        row_ptr = ptr + shift
+        num_rows = int(row_ptr[-1])
+        last = take(row_ptr[1:] - 1, torch.nonzero(extra).flatten())
+        rows = described.new_full((num_rows,), num_nodes)
+        rows[torch.arange(owner.numel(), device=owner.device) + take(shift, owner)] = described
+        multiplicity = None
+        if last.numel():
+            multiplicity = torch.ones_like(rows)
+            multiplicity[last] = unseen[extra]
+        return cls(
+            ptr=row_ptr,
+            own=own + shift[:-1],
+            num_rows=num_rows,
+            multiplicity=multiplicity,
+            radius=radius,
+            described=rows,
+            num_nodes=num_nodes,
+        )
+
+    @cached_property
+    def key(self) -> Tensor:
+        """owner · (N + 1) + described node, [P], which increases from row to row."""
+        return self.owner * (self.num_nodes + 1) + self.described
 
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
-        wanted = node * self.ptr.numel() + take(self.described, row)
+        wanted = node * (self.num_nodes + 1) + take(self.described, row)
         at = torch.searchsorted(self.key, wanted).clamp(max=self.num_rows - 1)
         return torch.where(take(self.key, at) == wanted, at, take(self.ptr, node + 1) - 1)
 

@@ -15,7 +15,7 @@ from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.options import CyclesOptions, PropertiesOptions, TrainOptions, with_values
-from smpgnn.training.module import run_network
+from smpgnn.training.network import run_network
 from smpgnn.training.prepare import Prepared, assemble
 from smpgnn.training.saved import SavedModel, load_model, save_model
 from smpgnn.training.tasks import Classification, GraphProperties, Task

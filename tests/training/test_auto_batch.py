@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,8 +11,10 @@ from smpgnn.data.cycles import cycle_graphs
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.options import CyclesOptions
 from smpgnn.training import memory
+from smpgnn.training.estimate import step_memory
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.prepare import prepare
+from smpgnn.training.row_counts import count_rows
 
 
 def spec() -> NetworkSpec:
@@ -24,19 +28,35 @@ def spec() -> NetworkSpec:
     )
 
 
-def test_the_rows_of_a_batch_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = cycle_graphs(4, 20, 40, seed=0)
-    found = []
-    for free in (2**22, 2**24, 2**26):
+@pytest.mark.parametrize("identifiers", ["onehot", "coloring", "neighborhood"])
+def test_a_batch_takes_half_of_the_free_memory(
+    identifiers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, network = cycle_graphs(4, 20, 200, seed=0), replace(spec(), identifiers=identifiers)
+    cpu, found = torch.device("cpu"), []
+    for free in (2**24, 2**25, 2**26):
         monkeypatch.setattr(memory, "available_bytes", lambda device, free=free: free)
-        rows = memory.fitting_rows(store, spec(), torch.device("cpu"))
+        rows = memory.fitting_rows(store, network, cpu)
         loader = BatchLoader(store, 1000, batch_rows=rows)
         assert sum(batch.num_graphs for batch in loader) == len(store)
-        largest = max(int(b.batch.bincount().square().sum()) for b in loader)
-        assert largest <= rows
+        largest = max(loader, key=lambda batch: batch.num_graphs)
+        assert int(largest.batch.bincount().square().sum()) <= rows
+        few = store.select(range(largest.num_graphs))
+        need = step_memory(network, count_rows(few, network).batch(), cpu)
+        if rows < 400 * len(store):
+            assert need.total == pytest.approx(free / 2, rel=0.15)
         found.append(rows)
     assert found[0] < found[1] < found[2]
-    assert found[2] / found[1] == pytest.approx(4, rel=0.1)
+
+
+def test_checkpointing_makes_room_for_larger_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 2**28)
+    store, deep = cycle_graphs(4, 20, 40, seed=0), replace(spec(), num_layers=12)
+    rows = [
+        memory.fitting_rows(store, network, torch.device("cpu"))
+        for network in (deep, replace(deep, checkpoint=True))
+    ]
+    assert rows[1] > 1.5 * rows[0]
 
 
 def test_a_graph_that_needs_more_still_gets_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

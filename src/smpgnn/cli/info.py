@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from smpgnn.catalogue import ENTRIES
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, TableOptions
+from smpgnn.options import TASKS, TableOptions, with_values
 
 
 def info(arguments: argparse.Namespace) -> int:
@@ -58,14 +57,15 @@ def _run(path: Path) -> int:
 
 
 def _data_set(arguments: argparse.Namespace) -> int:
-    from smpgnn.training.memory import largest_batch_bytes
+    from smpgnn.training.memory import largest_batch_memory
     from smpgnn.training.prepare import prepare
+    from smpgnn.training.saved import pick_device
 
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise InputError(f"--batch-size must be above 0, not {arguments.batch_size}.")
-    options = TASKS[arguments.what]()
-    if arguments.data_dir:
-        options = replace(options, data_dir=arguments.data_dir)
+    names = ("data_dir", "model", "identifiers", "checkpoint")
+    given = {name: value for name in names if (value := getattr(arguments, name))}
+    options = with_values(TASKS[arguments.what](), given, "smpgnn info")
     if isinstance(options, TableOptions):
         raise InputError(f"{arguments.what}: has no data of its own: name a table or a run.")
     prepared = prepare(options)
@@ -77,8 +77,23 @@ def _data_set(arguments: argparse.Namespace) -> int:
             f"{int(sizes.max())}), {store.num_edges.double().mean():.1f} directed edges"
         )
     batch_size = arguments.batch_size or options.batch_size
-    need = largest_batch_bytes(prepared.splits.train, prepared.spec, batch_size)
-    print(f"memory of a training step with {batch_size} graphs: up to {need / 2**20:.0f} MiB")
+    device = pick_device("auto")
+    need = largest_batch_memory(
+        prepared.splits.train, prepared.spec, batch_size, device, optimizer=options.optimizer
+    )
+    about = "roughly " if need.rough else ""
+    print(
+        f"memory of a training step of {options.model} with {batch_size} graphs on {device.type}: "
+        f"{about}up to {need.total / 2**20:.0f} MiB"
+    )
+    parts = {
+        "kept": (need.kept, "what layers and extractors keep for the gradient"),
+        "passing": (need.passing, "what lives for a moment beside it"),
+        "index": (need.index, "the graphs, and which rows belong together"),
+        "weights": (need.weights, "parameters, gradients, state of the optimiser"),
+    }
+    for name, (size, text) in parts.items():
+        print(f"  {name:<8} {size / 2**20:>9.1f} MiB  {text}")
     return 0
 
 

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_options
+from smpgnn.cli.report import add_report
+from smpgnn.cli.reproduce import add_reproduce
+from smpgnn.cli.theory import add_theory
 from smpgnn.errors import InputError
 from smpgnn.options import TASKS
 
@@ -33,6 +36,9 @@ def build_parser() -> Parser:
     _add_evaluate(verbs)
     _add_predict(verbs)
     _add_info(verbs)
+    add_reproduce(verbs)
+    add_report(verbs)
+    add_theory(verbs)
     return parser
 
 
@@ -120,6 +126,9 @@ def _add_info(verbs: Any) -> None:
     )
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
     parser.add_argument("--batch-size", metavar="B", type=int, help="for the memory of a batch")
+    parser.add_argument("--model", metavar="M", default="", help="likewise; default: of the task")
+    parser.add_argument("--identifiers", metavar="I", default="", help="likewise")
+    parser.add_argument("--checkpoint", action="store_true", help="likewise")
     parser.set_defaults(parser=parser)
 
 
@@ -144,6 +153,12 @@ def run(words: Sequence[str]) -> int:
         from smpgnn.cli.evaluate import evaluate as verb
     elif arguments.verb == "predict":
         from smpgnn.cli.predict import predict as verb
+    elif arguments.verb == "reproduce":
+        from smpgnn.cli.reproduce import reproduce as verb
+    elif arguments.verb == "report":
+        from smpgnn.cli.report import report as verb
+    elif arguments.verb == "theory":
+        from smpgnn.cli.theory import theory as verb
     else:
         from smpgnn.cli.info import info as verb
     return verb(arguments)

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import check_counts
 from smpgnn.layers.base import SMPLayer
-from smpgnn.layers.linear import TowerLinear
+from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.layers.set_linear import RowLinear, SetLinear
-from smpgnn.ops import add_product, neighbor_sum, relu_neighbor_sum
+from smpgnn.ops import DefaultWeights, default_core
 
 
 class DefaultSMPLayer(SMPLayer):
@@ -88,39 +88,38 @@ class DefaultSMPLayer(SMPLayer):
     ) -> LocalContext:
         scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
         hidden = self.update_own(context.rows) + self.update_messages(messages.rows * scale)
-        return self._finish(context, hidden)
+        rows: Tensor = self.update_out(F.relu(hidden))
+        return context.with_rows(rows + context.rows if self.update_residual else rows)
 
     def forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        context = self.prepare(context, index)
-        u = context.rows
-        edge = None if self.message_edge is None else self.message_edge(edge_attr)  # [E, C]
-        relu_sum = relu_neighbor_sum(
-            self.message_receiver(u), self.message_sender(u), edge, index.lift
+        u = self.prepare(context, index).rows
+        rows = default_core(
+            u,
+            None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
+            self._weights(),
+            index,
+            message_residual=self.message_residual,
+            update_residual=self.update_residual,
         )
-        # W_u Û + W_m Σ_j m_ij / d_avg + b_u, one product after the other into one tensor. W_m W_o
-        # is one matrix; each of the deg_i messages of a node brings the bias b_o once.
+        return LocalContext(rows, index.layout)
+
+    def _weights(self) -> DefaultWeights:
         outer = self.update_messages.matrix()
-        total = add_product(
-            context.expand(self._node_bias(index, outer)), u, self.update_own.matrix()
+        receiver, sender, second = assemble(
+            [self.message_receiver, self.message_sender, self.message_out]
         )
-        total = add_product(total, relu_sum, self.message_out.matrix() @ outer)
-        if self.message_residual:
-            total = add_product(total, neighbor_sum(u, index.lift), outer)
-        return self._finish(context, total)
-
-    def _node_bias(self, index: ContextIndex, outer: Tensor) -> Tensor:
-        """b_u + (deg_i / d_avg) b_o W_m for every node, [N, C]."""
-        topology = index.topology
-        arrived = topology.degree * topology.inverse_average_degree[topology.batch]
-        bias, own = self.message_out.bias, self.update_own.bias
-        assert bias is not None
-        assert own is not None
-        each = bias @ outer
-        return own.to(each.dtype) + arrived.to(each.dtype).unsqueeze(1) * each
-
-    def _finish(self, context: LocalContext, hidden: Tensor) -> LocalContext:
-        rows: Tensor = self.update_out(F.relu(hidden, inplace=True))
-        return context.with_rows(rows + context.rows if self.update_residual else rows)
+        return DefaultWeights(
+            receiver=receiver,
+            sender=sender,
+            own=self.update_own.matrix(),
+            relus=second @ outer,
+            messages=outer,
+            out=self.update_out.matrix(),
+            receiver_bias=self.message_receiver.offset(),
+            own_bias=self.update_own.offset(),
+            relus_bias=self.message_out.offset() @ outer,
+            out_bias=self.update_out.offset(),
+        )

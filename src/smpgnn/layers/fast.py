@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from smpgnn.context import ContextIndex, LocalContext
@@ -12,7 +11,7 @@ from smpgnn.errors import InputError, check_counts
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.set_linear import RowLinear, SetLinear
-from smpgnn.ops import neighbor_sum
+from smpgnn.ops import fast_core
 
 
 class FastSMPLayer(SMPLayer):
@@ -78,5 +77,4 @@ class FastSMPLayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         u = self.prepare(context, index).rows
-        neighbors = neighbor_sum(u, index.lift)  # Σ_j Û_j / d_avg, [P, C]
-        return context.with_rows(torch.addcmul(u + neighbors, self.w4(u), self.w5(neighbors)))
+        return LocalContext(fast_core(u, self.w4.matrix(), self.w5.matrix(), index), index.layout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -52,13 +53,26 @@ class TowerLinear(nn.Module):
 
     def matrix(self) -> Tensor:
         """The assembled matrix W, [in_channels, out_channels]."""
-        if self.towers == 1:
-            return self.weight[0]
-        whole: Tensor = torch.block_diag(*self.weight)  # type: ignore[no-untyped-call]
-        return whole
+        return assemble([self])[0]
+
+    def offset(self) -> Tensor:
+        """The bias b, [out_channels]; zeros if there is none."""
+        return self.weight.new_zeros(self.out_channels) if self.bias is None else self.bias
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.matrix().t(), self.bias)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, towers={self.towers}"
+
+
+def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
+    """The matrices W of maps of one shape, in as few steps as one of them would take."""
+    first = linears[0]
+    if first.towers == 1:
+        return [linear.weight[0] for linear in linears]
+    weights = torch.stack([linear.weight for linear in linears])
+    # [m, t, in, out] to [m, in, out, t], then t onto a diagonal: [m, t, in, t, out]
+    blocks = torch.diag_embed(weights.permute(0, 2, 3, 1), dim1=1, dim2=3)
+    whole = blocks.reshape(len(linears), first.in_channels, first.out_channels)
+    return list(whole.unbind(0))

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from smpgnn.context import LocalContext
+from smpgnn.context import LocalContext, ScaledContext
 from smpgnn.errors import InputError
+from smpgnn.ops import NormState
+from smpgnn.ops.backend import fused
 
 
 class RowBatchNorm(nn.BatchNorm1d):
@@ -24,7 +26,67 @@ class RowBatchNorm(nn.BatchNorm1d):
     """
 
     def forward(self, context: LocalContext) -> LocalContext:  # type: ignore[override]
-        return context.with_rows(self.normalize(context.rows, context.layout.multiplicity))
+        """The rows stay as they are where they can: what follows takes scale and shift with it."""
+        several = _processes() > 1
+        if context.rows.size(0) == 0 and not (self.training and several):
+            return context
+        if not self.training:
+            scaled = ScaledContext(context, self._learned)
+        else:
+            raw = context.measured(squares=True)
+            if several or not fused(raw.rows):
+                made = self._affine(raw)
+                scaled = ScaledContext(raw, lambda: made)
+            else:  # a fused set map does it with its own work; others by `affine`
+                scaled = ScaledContext(raw, lambda: self._affine(raw), self._state())
+        # contexts that carry more than rows keep the rest
+        return scaled if type(context) is LocalContext else context.with_rows(scaled.rows)
+
+    def _learned(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Center, scale and shift from the running statistics."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        return self.running_mean, self._scale(self.running_var), self.bias
+
+    def _affine(self, raw: LocalContext) -> tuple[Tensor, Tensor, Tensor]:
+        """Center, scale and shift from the statistics of these rows, which are tracked."""
+        layout, moments = raw.layout, raw.moments
+        assert moments is not None
+        assert moments.squares is not None
+        count = layout.total(moments.squares.dtype)
+        total = layout.count.to(count.dtype) @ moments.mean.to(count.dtype)
+        mean, variance = self._moments(count, total, moments.squares)
+        return mean, self._scale(variance), self.bias
+
+    def _scale(self, variance: Tensor) -> Tensor:
+        return self.weight * torch.rsqrt(variance + self.eps)
+
+    def _state(self) -> NormState:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        return NormState(
+            self.weight,
+            self.bias,
+            self.running_mean,
+            self.running_var,
+            self.num_batches_tracked,
+            self.eps,
+            self.momentum,
+        )
+
+    def _moments(self, count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of all rows, those of other processes included."""
+        mean = total / count.clamp(min=1)
+        if _processes() > 1:
+            both = _sum_over_processes(torch.cat([count.unsqueeze(0), total]))
+            everyone, common = both[0].detach(), both[1:] / both[0].detach()
+            squares = _sum_over_processes(squares + count * (mean - common).square())
+            count, mean = everyone, common
+        variance = squares / count.clamp(min=1)
+        self._track(count, mean.detach(), variance.detach())
+        return mean, variance
 
     def normalize(self, rows: Tensor, multiplicity: Tensor | None = None) -> Tensor:
         """Normalise rows [P, C], each of which counts `multiplicity` times."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from smpgnn.context import LocalContext
-from smpgnn.layers.linear import TowerLinear
-from smpgnn.ops import add_product
+from smpgnn.context import LocalContext, ScaledContext
+from smpgnn.layers.linear import TowerLinear, assemble
+from smpgnn.ops import fold, set_linear
+from smpgnn.ops.backend import fused
 
 
 class SetLinear(nn.Module):
@@ -48,10 +50,22 @@ class SetLinear(nn.Module):
             self.w3.weight.mul_(self.set_scale)
 
     def forward(self, context: LocalContext) -> LocalContext:
-        mean = context.mean()
-        base = context.expand(self.w2(mean))
-        base = base.index_add_(0, context.layout.own, self.w3(mean).to(base.dtype))
-        return context.with_rows(add_product(base, context.rows, self.w1.matrix()))
+        w1, w2, w3 = assemble([self.w1, self.w2, self.w3])
+        bias, w23 = self.w2.offset(), torch.cat([w2, w3], dim=1)
+        center, raw, layout = None, context, context.layout
+        if isinstance(context, ScaledContext) and context.norm is not None and fused(w1):
+            raw = context.raw
+            assert raw.moments is not None
+            matrix, both, center = fold(raw.moments, layout.count, context.norm, w1, w23, bias)
+        else:
+            matrix, mean = w1, context.mean()
+            if isinstance(context, ScaledContext):
+                raw = context.raw
+                center, scale, shift = context.affine
+                bias = bias + shift.to(w1.dtype) @ w1
+                matrix = scale.unsqueeze(1) * w1
+            both = F.linear(mean, w23.t(), torch.cat([bias, torch.zeros_like(bias)]))
+        return LocalContext(set_linear(raw.rows, matrix, both, layout, center), layout)
 
 
 class RowLinear(nn.Module):

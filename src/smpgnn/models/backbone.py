@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError, check_counts, check_tensor
+from smpgnn.growth import GrowingIndex
 from smpgnn.identifiers import identifier_scheme
 from smpgnn.layers.base import SMPLayer, check_edge_attr
-from smpgnn.layers.norm import row_norm
+from smpgnn.layers.norm import RowBatchNorm, row_norm
+from smpgnn.models.recompute import recomputed
+from smpgnn.pooling import NodeExtractor, PooledNodeExtractor
 from smpgnn.rows import NodeRows
 from smpgnn.topology import Topology
 
@@ -29,6 +32,8 @@ class Backbone(nn.Module):
         identifiers: 'onehot', 'coloring', 'neighborhood', or 'nodes' (one row a node: no contexts).
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output wherever both are equally wide.
+        checkpoint: of each layer and of extractors that work on every row keep the input only and
+            run them again for the gradient.
     """
 
     def __init__(
@@ -41,6 +46,7 @@ class Backbone(nn.Module):
         identifiers: str = "onehot",
         norm: str | None = None,
         residual: bool = False,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
@@ -49,7 +55,7 @@ class Backbone(nn.Module):
             identifier_scheme(identifiers)
         self.in_channels, self.hidden_channels = in_channels, hidden_channels
         self.edge_channels, self.num_layers = edge_channels, num_layers
-        self.identifiers, self.residual = identifiers, residual
+        self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
         widths = [1 + in_channels] + [hidden_channels] * num_layers
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(
@@ -60,6 +66,8 @@ class Backbone(nn.Module):
         """The rows of the contexts of these graphs under the scheme of the network."""
         if self.identifiers == "nodes":
             return ContextIndex.of_nodes(topology)
+        if self.identifiers == "neighborhood":
+            return GrowingIndex.of(topology, self.num_layers)
         return ContextIndex.build(topology, self.identifiers, self.num_layers)
 
     def checked_index(
@@ -94,13 +102,42 @@ class Backbone(nn.Module):
     ) -> Iterator[LocalContext]:
         """U⁽⁰⁾ and the contexts after every layer, one after the other."""
         context = index.initial(x, self._dtype)
-        yield context
-        for norm, layer in zip(self.norms, self.layers, strict=True):
-            new: LocalContext = layer(norm(context), index, edge_attr)
-            if self.residual and new.num_channels == context.num_channels:
-                new = new.with_rows(new.rows + context.rows)
-            context = new
-            yield context
+        yield index.read(context, 0)
+        for number in range(1, self.num_layers + 1):
+            arguments = number, context, edge_attr, index
+            if self.checkpoint:
+                modules = [self.norms[number - 1], self.layers[number - 1]]
+                context = recomputed(self._after, modules, *arguments)
+            else:
+                context = self._after(*arguments)
+            yield index.read(context, number)
+
+    def extract(self, extractor: nn.Module, context: LocalContext, index: ContextIndex) -> Tensor:
+        """The features that an extractor reads; one that works on every row is run again, too."""
+        if self.checkpoint and isinstance(extractor, NodeExtractor | PooledNodeExtractor):
+            features: Tensor = recomputed(extractor, [extractor], context, index)
+        else:
+            features = extractor(context, index)
+        return features
+
+    def _after(
+        self, number: int, context: LocalContext, edge_attr: Tensor | None, index: ContextIndex
+    ) -> LocalContext:
+        """The contexts after layer `number`: norm, layer, residual and what is measured of them."""
+        norm, layer = self.norms[number - 1], self.layers[number - 1]
+        context, here = index.enter(context, number), index.of_layer(number)
+        y = None if edge_attr is None else edge_attr[: here.topology.num_edges]
+        new: LocalContext = layer(norm(context), here, y)
+        if self.residual and new.num_channels == context.num_channels:
+            new = new.with_rows(new.rows + context.rows)
+        return self._measured(new, number)
+
+    def _measured(self, context: LocalContext, number: int) -> LocalContext:
+        """The contexts after layer `number`, with what extractors and the next norm ask of them."""
+        if type(context) is not LocalContext:
+            return context
+        norm = self.norms[number] if number < self.num_layers else None
+        return context.measured(squares=self.training and isinstance(norm, RowBatchNorm))
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -132,7 +169,7 @@ class Backbone(nn.Module):
         edge_index: Tensor,
         batch: Tensor | None,
     ) -> None:
-        topology, radius = index.topology, index.table.radius
+        topology, radius = index.topology, index.radius
         check_tensor("edge_index", edge_index)
         same_nodes = num_nodes in (None, topology.num_nodes)
         same_edges = edge_index is topology.edge_index or torch.equal(

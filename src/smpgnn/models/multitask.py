@@ -19,7 +19,7 @@ from smpgnn.layers import (
 )
 from smpgnn.models.backbone import Backbone
 from smpgnn.models.smp import layer_factory
-from smpgnn.pooling import NodeExtractor, RowExtractor
+from smpgnn.pooling import NodeExtractor, RowExtractor, SetToSet
 
 
 class MultiTaskSMP(nn.Module):
@@ -36,7 +36,7 @@ class MultiTaskSMP(nn.Module):
         graph_channels: numbers to predict for each graph.
         hidden_channels: width of the contexts.
         num_layers: number of layers.
-        layer, identifiers, edge_channels, norm, residual, layer_options: as in `SMP`.
+        layer, identifiers, edge_channels, norm, residual, checkpoint, layer_options: as in `SMP`.
         extractor_channels: width of the extracted node features.
         state_channels: width of the state of a node.
     """
@@ -62,11 +62,10 @@ class MultiTaskSMP(nn.Module):
         state_channels: int = 16,
         norm: str | None = "batch",
         residual: bool = False,
+        checkpoint: bool = False,
         **layer_options: Any,
     ) -> None:
         super().__init__()
-        from torch_geometric.nn import Set2Set
-
         check_counts(
             node_channels=node_channels,
             graph_channels=graph_channels,
@@ -83,6 +82,7 @@ class MultiTaskSMP(nn.Module):
             identifiers,
             norm,
             residual,
+            checkpoint,
         )
         self.extractor = self.extractor_type(hidden_channels, extractor_channels)
         self.recurrent = nn.GRUCell(extractor_channels, state_channels)
@@ -93,7 +93,7 @@ class MultiTaskSMP(nn.Module):
             nn.ReLU(),
             nn.Linear(state_channels, node_channels),
         )
-        self.set2set = Set2Set(state_channels, processing_steps=state_channels)
+        self.set2set = SetToSet(state_channels, state_channels)
         self.graph_hidden = nn.Linear(2 * state_channels, state_channels)
         self.graph_norm = RowBatchNorm(state_channels)
         self.graph_out = nn.Linear(state_channels, graph_channels)
@@ -113,19 +113,19 @@ class MultiTaskSMP(nn.Module):
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
+        index.check_level("graph")
         contexts = self.backbone(x, edge_attr, index)
         next(contexts)
         state: Tensor | None = None
         for context in contexts:
-            features = F.relu(self.extractor(context, index))
+            features = F.relu(self.backbone.extract(self.extractor, context, index))
             if state is None:
                 state = features.new_zeros(features.size(0), self.recurrent.hidden_size)
             state = self.recurrent(features, state)
         assert state is not None
-        topology = index.topology
-        pooled = self.set2set(state, topology.batch, dim_size=topology.num_graphs)
-        hidden = F.relu(self.graph_norm.normalize(self.graph_hidden(pooled)))
-        return self.node_head(state), self.graph_out(hidden)
+        pooled = self.set2set(state, index)
+        hidden = self.graph_norm.normalize(self.graph_hidden(pooled), index.graph_multiplicity)
+        return self.node_head(state), self.graph_out(F.relu(hidden))
 
 
 class MultiTaskMPNN(MultiTaskSMP):

@@ -35,6 +35,7 @@ class NetworkSpec:
     update_residual: bool
     shared_extractor: bool
     extractor_channels: int
+    checkpoint: bool = False
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
 
     @classmethod
@@ -79,6 +80,7 @@ class NetworkSpec:
             "edge_channels": self.edge_channels,
             "norm": None if self.norm == "none" else self.norm,
             "residual": self.residual,
+            "checkpoint": self.checkpoint,
         }
         if self.model in OWN_LAYERS:
             options |= self._layer_options()

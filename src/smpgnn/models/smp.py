@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.context import ContextIndex
+from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError, check_counts
 from smpgnn.layers import DefaultSMPLayer, FastMPNNLayer, FastSMPLayer, MPNNLayer, SMPLayer
 from smpgnn.models.backbone import Backbone
@@ -52,6 +53,8 @@ class SMP(nn.Module):
             with weights of its own is shared by all extractors.
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output.
+        checkpoint: keep only the input of each layer for the gradient, and run the layer again:
+            the same results in less memory and about a third more time.
         layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
     """
 
@@ -77,6 +80,7 @@ class SMP(nn.Module):
         pooling: Any = "extractor",
         norm: str | None = None,
         residual: bool = False,
+        checkpoint: bool = False,
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -98,6 +102,7 @@ class SMP(nn.Module):
             identifiers,
             norm,
             residual,
+            checkpoint,
         )
         width = 4 * hidden_channels if extractor_channels is None else extractor_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)
@@ -141,17 +146,26 @@ class SMP(nn.Module):
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
+        index.check_level(self.level)
         contexts = self.backbone(x, edge_attr, index)
-        features: Tensor = self.first_extractor(next(contexts), index)
-        last = len(self.extractors) - 1
-        after = [
-            self.extractors[min(number, last)](context, index)
-            for number, context in enumerate(contexts)
-        ]
-        features = features + sum(after) / len(after)
+        features = self.backbone.extract(self.first_extractor, next(contexts), index)
+        features = features + self._mean_over_layers(contexts, index)
         features = features + F.relu(self.head(features))
         out: Tensor = self.out(self.dropout(features))
         return out
+
+    def _mean_over_layers(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
+        """(1/L) Σ_l Ext_l(U⁽ˡ⁾); a shared perceptron sees all layers at once."""
+        first = self.extractors[0]
+        if len(self.extractors) == 1 and isinstance(first, GraphExtractor):
+            pooled = torch.stack([first.pool(context, index) for context in contexts])
+            return first.perceptron(pooled).mean(0)
+        last = len(self.extractors) - 1
+        after: list[Tensor] = [
+            self.backbone.extract(self.extractors[min(number, last)], context, index)
+            for number, context in enumerate(contexts)
+        ]
+        return torch.stack(after).mean(0)
 
 
 class MPNN(SMP):

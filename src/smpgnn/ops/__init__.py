@@ -1,16 +1,38 @@
-"""The few hot primitives on the rows of contexts."""
+"""The few hot operations on the rows of contexts.
+
+Each has a plain form in torch; on a GPU, where Triton is installed, a fused kernel takes its place.
+"""
 
 from smpgnn.ops.affine import add_product
+from smpgnn.ops.attention import attend
+from smpgnn.ops.default_core import DefaultWeights, default_core
+from smpgnn.ops.fast_core import fast_core
+from smpgnn.ops.fold import NormState, fold
+from smpgnn.ops.moments import Moments, measure
 from smpgnn.ops.neighbor import Lift, neighbor_sum, relu_neighbor_sum
+from smpgnn.ops.routes import Neighbors, Routes, find_neighbors
+from smpgnn.ops.set_map import set_linear
 from smpgnn.ops.sparse import SparseSum, expand_rows, segment_max, segment_sum
 
 __all__ = [
+    "DefaultWeights",
     "Lift",
+    "Moments",
+    "Neighbors",
+    "NormState",
+    "Routes",
     "SparseSum",
     "add_product",
+    "attend",
+    "default_core",
     "expand_rows",
+    "fast_core",
+    "find_neighbors",
+    "fold",
+    "measure",
     "neighbor_sum",
     "relu_neighbor_sum",
     "segment_max",
     "segment_sum",
+    "set_linear",
 ]

@@ -103,30 +103,41 @@ class _ReluNeighborSum(Function):
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
         ctx.save_for_backward(table)
         ctx.lift, ctx.with_edge = lift, edge is not None
-        out = torch.empty_like(receiver)
-        for rows, part in _pieces(lift, receiver):
-            terms = _terms(table, lift, part, ctx.with_edge).relu_()
-            out[rows] = _collect(terms, lift, rows, part, lift.scale)
-        return out
+        return relu_sum(table, lift, ctx.with_edge)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
         (table,) = ctx.saved_tensors
-        lift: Lift = ctx.lift
-        size = lift.scale.numel()
-        grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
-        grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
-        grad_edge = torch.zeros_like(table[2 * size :]) if ctx.with_edge else None
-        for rows, part in _pieces(lift, grad):
-            terms = _terms(table, lift, part, ctx.with_edge)
-            passed = grad.index_select(0, lift.target[part])
-            passed = torch.ops.aten.threshold_backward(passed, terms, 0)  # where a term is above 0
-            grad_receiver[rows] = _collect(passed, lift, rows, part, None)
-            grad_sender.index_add_(0, lift.source[part], passed)
-            if grad_edge is not None:
-                grad_edge.index_add_(0, lift.edge[part], passed)
-        return grad_receiver, grad_sender, grad_edge, None
+        return *relu_sum_backward(grad, table, ctx.lift, ctx.with_edge), None
+
+
+def relu_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
+    """`relu_neighbor_sum` of receivers, senders and edges that lie one below the other."""
+    out = table.new_empty(lift.scale.numel(), table.size(1))
+    for rows, part in _pieces(lift, out):
+        terms = _terms(table, lift, part, with_edge).relu_()
+        out[rows] = _collect(terms, lift, rows, part, lift.scale)
+    return out
+
+
+def relu_sum_backward(
+    grad: Tensor, table: Tensor, lift: Lift, with_edge: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients of receivers, senders and edges; the terms are made anew."""
+    size = lift.scale.numel()
+    grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
+    grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
+    grad_edge = torch.zeros_like(table[2 * size :]) if with_edge else None
+    for rows, part in _pieces(lift, grad):
+        terms = _terms(table, lift, part, with_edge)
+        passed = grad.index_select(0, lift.target[part])
+        passed = torch.ops.aten.threshold_backward(passed, terms, 0)  # where a term is above 0
+        grad_receiver[rows] = _collect(passed, lift, rows, part, None)
+        grad_sender.index_add_(0, lift.source[part], passed)
+        if grad_edge is not None:
+            grad_edge.index_add_(0, lift.edge[part], passed)
+    return grad_receiver, grad_sender, grad_edge
 
 
 def _pieces(lift: Lift, rows: Tensor) -> Iterator[tuple[slice, slice]]:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.backend import fused
+
 
 @dataclass(frozen=True, eq=False)
 class SparseSum:
@@ -26,6 +28,8 @@ class SparseSum:
     ptr: Tensor
     index: Tensor
     weight: Tensor | None = None
+    #: Where known: 'collect', index is 0, 1, …; 'spread', ptr is 0, 1, ….
+    form: str = ""
 
     @cached_property
     def _weights(self) -> dict[torch.dtype, Tensor]:
@@ -42,6 +46,13 @@ class SparseSum:
         size = self.ptr.numel() - 1
         if self.index.numel() == 0 or rows.numel() == 0:
             return rows.new_zeros(size, rows.size(1))
+        if self.form == "spread" and self.weight is None:
+            return rows.detach().index_select(0, self.index)
+        if self.form == "collect" and self.weight is None and fused(rows):
+            from smpgnn.ops import cuda
+
+            collected: Tensor = cuda.segment_sum(rows.detach(), self.ptr)
+            return collected
         values, weight = rows.detach().contiguous(), self.weight
         half = values.dtype in (torch.bfloat16, torch.float16)
         if weight is not None:
@@ -96,39 +107,54 @@ def segment_matrices(
 ) -> tuple[SparseSum, SparseSum]:
     """The matrix that sums consecutive segments and the one that spreads to them."""
     rows = torch.arange(owner.numel() + 1, device=owner.device)
-    return SparseSum(ptr, rows[:-1], weight), SparseSum(rows, owner, weight)
+    return SparseSum(ptr, rows[:-1], weight, "collect"), SparseSum(rows, owner, weight, "spread")
 
 
 class _SegmentMax(Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None
+        ctx: Any, rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None, padded: bool
     ) -> Tensor:
+        ctx.padded = padded
+        if fused(rows):
+            from smpgnn.ops import cuda
+
+            top: Tensor = cuda.segment_max(rows, ptr, weight)
+            ctx.save_for_backward(rows, top, ptr, owner, weight)
+            return top
         values = rows.detach()
         if weight is not None:
             values = values.masked_fill((weight == 0).unsqueeze(1), -torch.inf)
         top = values.new_full((ptr.numel() - 1, rows.size(1)), -torch.inf)
         top.scatter_reduce_(0, owner.unsqueeze(1).expand_as(values), values, "amax")
+        top.masked_fill_((ptr[1:] == ptr[:-1]).unsqueeze(1), 0.0)
         ctx.save_for_backward(rows, top, ptr, owner, weight)
         return top
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         rows, top, ptr, owner, weight = ctx.saved_tensors
+        if fused(rows):
+            from smpgnn.ops import cuda
+
+            dx: Tensor = cuda.segment_max_backward(grad, rows, top, ptr, weight, ctx.padded)
+            return dx, None, None, None, None
         share = (rows == top.index_select(0, owner)).to(grad.dtype)
         if weight is not None:
             share = share * weight.unsqueeze(1).to(grad.dtype)
         collect, spread = segment_matrices(ptr, owner)
-        split = grad / collect(share)
-        return share * split.index_select(0, spread.index), None, None, None
+        split = grad / collect(share).clamp(min=1)
+        return share * split.index_select(0, spread.index), None, None, None, None
 
 
-def segment_max(rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The largest value of every segment, channel by channel, [P, C] to [K, C].
+def segment_max(
+    rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None, padded: bool = False
+) -> Tensor:
+    """The largest value of every segment, channel by channel, [P, C] to [K, C]; zero of none.
 
     Rows of weight 0 do not take part. Equal largest rows share the gradient in proportion to their
-    weight, as so many separate rows would. Every segment needs a row of positive weight.
+    weight, as so many separate rows would. Where `padded`, rows past the last segment have no part.
     """
-    result: Tensor = _SegmentMax.apply(rows, ptr, owner, weight)  # type: ignore[no-untyped-call]
+    result: Tensor = _SegmentMax.apply(rows, ptr, owner, weight, padded)  # type: ignore[no-untyped-call]
     return result

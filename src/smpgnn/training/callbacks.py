@@ -17,8 +17,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
 from smpgnn.training.module import GraphModule
+from smpgnn.training.peak import PeakMemory
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, save_model
+
+
+class Diverged(InputError):
+    """The loss or the validation metric is not a number any more."""
 
 
 class Keeper(pl.Callback):
@@ -34,6 +39,7 @@ class Keeper(pl.Callback):
         self.best_epoch = -1
         self.stopped = False
         self.history: list[dict[str, float]] = []
+        self.peak = PeakMemory()
         self.seconds_before = 0.0
         self._start = time.monotonic()
 
@@ -43,6 +49,7 @@ class Keeper(pl.Callback):
         return self.seconds_before + time.monotonic() - self._start
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.peak.start(pl_module.device)
         if self.stopped:  # in an earlier part of the run, before its last epoch
             trainer.should_stop = True
 
@@ -55,7 +62,7 @@ class Keeper(pl.Callback):
         self.history.append({"epoch": epoch, "seconds": round(self.seconds, 3), **values})
         value = values[f"val_{task.monitor}"]
         if not math.isfinite(values["train_loss"]) or math.isnan(value):
-            raise InputError(
+            raise Diverged(
                 f"{self.folder.path}: training diverged in epoch {epoch} (loss "
                 f"{values['train_loss']:.4g}): start a new run with a lower --lr "
                 f"(now {pl_module.options.lr:g}) or a lower --clip."
@@ -68,6 +75,7 @@ class Keeper(pl.Callback):
         if self.patience and epoch - self.best_epoch >= self.patience:
             trainer.should_stop = True
         self.stopped = trainer.should_stop
+        self.peak.update(pl_module.device)
         if trainer.is_global_zero:
             self.folder.write_metrics(self.history)
             if better:
@@ -85,6 +93,7 @@ class Keeper(pl.Callback):
             "stopped": self.stopped,
             "history": json.dumps(self.history),  # as one text: thousands of lines stay cheap
             "seconds": self.seconds,
+            "peak_memory_mib": self.peak.mib,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -92,6 +101,7 @@ class Keeper(pl.Callback):
         self.stopped = state_dict["stopped"]
         self.history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
+        self.peak.mib = state_dict.get("peak_memory_mib", 0.0)  # older ones lack it
 
 
 class Terminated(KeyboardInterrupt):

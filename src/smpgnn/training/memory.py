@@ -1,4 +1,4 @@
-"""How much memory a training step will need, and what is there."""
+"""Whether a training step fits into the memory that is there."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ import os
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from smpgnn.catalogue import PAIRWISE
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.training.estimate import StepMemory, count_parameters, step_memory
+from smpgnn.training.row_counts import context_rows, count_largest, count_rows
 
-#: Tensors of one number a row and channel that a layer keeps for its gradient, and those that live
-#: for a moment beside them: rough counts from reading the layers, not fitted to measurements.
-KEPT_PER_LAYER = {"smp": 9.0, "fast-smp": 6.5, "ppgn": 12.0, "ring-gnn": 40.0}
-PASSING = 8.0
+__all__ = [
+    "available_bytes",
+    "check_memory",
+    "context_rows",
+    "fitting_rows",
+    "largest_batch_memory",
+]
 
-
-def context_rows(sizes: Tensor, spec: NetworkSpec) -> Tensor:
-    """Rows of the contexts of graphs with so many nodes, [G]; the most that the scheme can need."""
-    return sizes.square() if spec.model in PAIRWISE else sizes
-
-
-def step_bytes(rows: int, messages: int, spec: NetworkSpec) -> int:
-    """About how many bytes a training step needs for this many rows and row-to-row messages."""
-    kept = KEPT_PER_LAYER.get(spec.model, 6.0) * spec.num_layers + PASSING
-    numbers = rows * spec.hidden_channels * kept + 2 * rows * (1 + spec.in_channels)
-    index = 8 * (5 * messages + 6 * rows)
-    return int(4 * numbers + index)
+#: Graphs from which `fitting_rows` learns what a row needs.
+_SAMPLE = 512
 
 
-def largest_batch_bytes(store: GraphStore, spec: NetworkSpec, batch_size: int) -> int:
-    """The need of the largest batch that could come up: the graphs with the most rows together."""
-    rows = context_rows(store.num_nodes, spec)
-    degree = store.num_edges / store.num_nodes.clamp(min=1)
-    top = torch.topk(rows, min(batch_size, len(store))).indices
-    messages = int((rows[top] * degree[top]).sum())
-    return step_bytes(int(rows[top].sum()), messages, spec)
+def largest_batch_memory(
+    store: GraphStore,
+    spec: NetworkSpec,
+    batch_size: int,
+    device: torch.device,
+    *,
+    batch_rows: int = 0,
+    optimizer: str = "adamw",
+    precision: str = "float32",
+) -> StepMemory:
+    """The need of the largest batch that could come up: the graphs with the most rows together.
+
+    `batch_rows` limits batches as in training, but no batch has less than one graph.
+    """
+    counts = count_largest(store, spec, batch_size)
+    batch = counts.limited(counts.order(batch_size), batch_rows, spec)
+    return step_memory(spec, batch, device, optimizer=optimizer, precision=precision)
 
 
 def available_bytes(device: torch.device) -> int:
@@ -59,34 +62,55 @@ def available_bytes(device: torch.device) -> int:
     return there
 
 
-def fitting_rows(store: GraphStore, spec: NetworkSpec, device: torch.device) -> int:
-    """The rows of a batch whose training step takes about half of the free memory."""
-    rows = context_rows(store.num_nodes, spec)
-    messages = rows * store.num_edges / store.num_nodes.clamp(min=1)
-    each = step_bytes(10**6, int(10**6 * float(messages.sum() / rows.sum())), spec) / 10**6
-    return max(int(rows.max()), int(0.5 * available_bytes(device) / each))
+def fitting_rows(
+    store: GraphStore, spec: NetworkSpec, device: torch.device, *, precision: str = "float32"
+) -> int:
+    """The limit of rows (`context_rows`) with which a step takes about half of the free memory."""
+    units = context_rows(store.num_nodes, spec)
+    places = torch.linspace(0, len(store) - 1, min(len(store), _SAMPLE)).round().long()
+    sample = store.select(places.to(store.device))
+    many = 10**6 / max(1, int(units[places].sum()))
+    batch = count_rows(sample, spec).batch().scaled(many)
+    need = step_memory(spec, batch, device, precision=precision)
+    each = (need.total - need.weights) / 10**6
+    return max(int(units.max()), int((0.5 * available_bytes(device) - need.weights) / each))
 
 
 def check_memory(
-    store: GraphStore, spec: NetworkSpec, batch_size: int, batch_rows: int, device: torch.device
+    store: GraphStore,
+    spec: NetworkSpec,
+    batch_size: int,
+    batch_rows: int,
+    device: torch.device,
+    *,
+    optimizer: str = "adamw",
+    precision: str = "float32",
 ) -> None:
     """Refuse, before training starts, a batch size whose contexts cannot fit."""
-    if spec.identifiers != "onehot" and spec.model in ("smp", "fast-smp"):
-        return  # the rows of these depend on the graphs, and are fewer
-    need = largest_batch_bytes(store, spec, batch_size)
-    alone = largest_batch_bytes(store, spec, 1)
-    if batch_rows:
-        need = min(need, max(alone, step_bytes(batch_rows, 4 * batch_rows, spec)))
+    counts = count_largest(store, spec, batch_size)
+    top = counts.order(batch_size)
+    parameters = count_parameters(spec)
+
+    def need(batch_size: int) -> int:
+        return step_memory(
+            spec,
+            counts.limited(top[:batch_size], batch_rows, spec),
+            device,
+            parameters=parameters,
+            optimizer=optimizer,
+            precision=precision,
+        ).total
+
     there = available_bytes(device)
     free = f"but {there / 2**30:.1f} GiB are free on {device.type}"
-    smaller = "use --identifiers neighborhood or a smaller network"
-    if alone > there:
+    smaller = "use --checkpoint, --identifiers neighborhood or a smaller network"
+    if need(1) > there:
         raise InputError(
-            f"the contexts of the largest graph, of {int(store.num_nodes.max())} nodes, need about "
-            f"{alone / 2**30:.1f} GiB in training, {free}: leave it out, or {smaller}."
+            f"the contexts of the largest graph, of {int(counts.nodes[top[0]])} nodes, need about "
+            f"{need(1) / 2**30:.1f} GiB in training, {free}: leave it out, or {smaller}."
         )
-    if need > there:
+    if need(batch_size) > there:
         raise InputError(
-            f"the contexts of a batch may need {need / 2**30:.1f} GiB, {free}: lower --batch-size "
-            f"(now {batch_size}), lower or set --batch-rows, or {smaller}."
+            f"the contexts of a batch may need {need(batch_size) / 2**30:.1f} GiB, {free}: lower "
+            f"--batch-size (now {batch_size}), lower or set --batch-rows, or {smaller}."
         )

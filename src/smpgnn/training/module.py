@@ -7,10 +7,13 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.core.optimizer import LightningOptimizer
 from torch import Tensor, nn
 
 from smpgnn.data.store import GraphBatch
 from smpgnn.options import TrainOptions
+from smpgnn.training.network import run_network
+from smpgnn.training.recorded import Recorder
 from smpgnn.training.schedule import Plateau, rate_factor
 from smpgnn.training.tasks import Task
 
@@ -25,6 +28,7 @@ class GraphModule(pl.LightningModule):
     def __init__(self, network: nn.Module, task: Task, options: TrainOptions) -> None:
         super().__init__()
         self.network, self.task, self.options = network, task, options
+        self._recorder: Recorder | None = None
         self.validation = task.metrics()
         self.plateau = Plateau(options.decay, options.decay_epochs)
         self.train_loss = 0.0
@@ -32,6 +36,15 @@ class GraphModule(pl.LightningModule):
 
     def forward(self, batch: GraphBatch) -> Any:
         return run_network(self.network, batch)
+
+    def record(self, recorder: Recorder) -> None:
+        """Train by recorded steps; batches are then the numbers of the graphs."""
+        self._recorder = recorder
+        self.automatic_optimization = False
+
+    def on_train_start(self) -> None:
+        if self._recorder is not None:
+            self._recorder.record()
 
     def on_train_epoch_start(self) -> None:
         seed = 1_000_003 * self.options.seed + self.current_epoch
@@ -46,7 +59,15 @@ class GraphModule(pl.LightningModule):
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.options.lr * factor
 
-    def training_step(self, batch: GraphBatch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: GraphBatch | Tensor, batch_idx: int) -> Tensor | None:
+        if self._recorder is not None:
+            assert isinstance(batch, Tensor)
+            self._losses.append(self._recorder.step(batch))
+            optimizer = self.optimizers()
+            assert isinstance(optimizer, LightningOptimizer)
+            optimizer.step()
+            return None
+        assert isinstance(batch, GraphBatch)
         loss = self.task.loss(self(batch), batch)
         if self.trainer.world_size > 1:
             loss = loss * self._share(batch)
@@ -60,8 +81,13 @@ class GraphModule(pl.LightningModule):
         assert isinstance(everyone, Tensor)
         return mine * self.trainer.world_size / everyone.sum().clamp(min=1)
 
-    def validation_step(self, batch: GraphBatch, batch_idx: int) -> None:
-        self.task.update(self.validation, self(batch), batch)
+    def validation_step(self, batch: GraphBatch | Tensor, batch_idx: int) -> None:
+        if isinstance(batch, Tensor):
+            assert self._recorder is not None
+            output, batch = self._recorder.outputs(batch)
+        else:
+            output = self(batch)
+        self.task.update(self.validation, output, batch)
 
     def on_validation_epoch_end(self) -> None:
         """The end of an epoch: its training steps are done, and so is the validation."""
@@ -91,18 +117,5 @@ class GraphModule(pl.LightningModule):
                 parameters, options.lr, momentum=options.momentum, weight_decay=options.weight_decay
             )
         kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
-        return kind(parameters, options.lr, weight_decay=options.weight_decay)
-
-
-def run_network(network: nn.Module, batch: GraphBatch) -> Any:
-    """Call a network on a batch; edge features are given to those that take them."""
-    backbone: Any = network.backbone
-    edge_attr = batch.edge_attr if backbone.edge_channels else None
-    return network(
-        batch.x if backbone.in_channels else None,
-        batch.edge_index,
-        edge_attr,
-        batch.batch,
-        num_nodes=batch.num_nodes,
-        batch_size=batch.num_graphs,
-    )
+        fused = True if self.device.type == "cuda" else None  # one launch instead of a dozen
+        return kind(parameters, options.lr, weight_decay=options.weight_decay, fused=fused)

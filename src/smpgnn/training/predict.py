@@ -13,7 +13,7 @@ from torch import nn
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.loader import BatchLoader
-from smpgnn.training.module import run_network
+from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
 

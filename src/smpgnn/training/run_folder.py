@@ -28,7 +28,7 @@ from smpgnn.files import replacing, write_text
 from smpgnn.options import TrainOptions, from_config, read_config, to_yaml
 
 #: What may differ when a run goes on: where it runs, not what it does.
-PLACE = ("output", "device", "devices", "nodes", "data_dir")
+PLACE = ("output", "device", "devices", "nodes", "data_dir", "cuda_graphs")
 
 
 class RunFolder:

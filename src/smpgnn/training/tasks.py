@@ -125,8 +125,10 @@ class Regression(OneLevelTask):
         target = self.target(batch)
         known = ~target.isnan()
         output = output.float()  # the mean in bfloat16 would be off by more than the scale
-        wanted = (target - output.new_tensor(self.mean)) / output.new_tensor(self.scale)
-        gap = (output - wanted.to(output.dtype).nan_to_num()).abs()
+        # numbers, not tensors: a step that is recorded as a CUDA graph may make none from Python
+        parts = zip(target.float().unbind(1), self.mean, self.scale, strict=True)
+        wanted = torch.stack([(part - mean) / scale for part, mean, scale in parts], dim=1)
+        gap = (output - wanted.nan_to_num()).abs()
         return (gap * known).sum() / known.sum().clamp(min=1)
 
     def known(self, batch: GraphBatch) -> int:
@@ -279,8 +281,8 @@ class GraphProperties(Task):
     def loss(self, output: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
         assert batch.y is not None
         assert batch.y_node is not None
-        nodes = (output[0].float() - batch.y_node.float()).square().mean(0)
-        graphs = (output[1].float() - batch.y.float()).square().mean(0)
+        nodes = _known_mean_square(output[0], batch.y_node)
+        graphs = _known_mean_square(output[1], batch.y)
         return torch.cat([nodes, graphs]).mean()
 
     def known(self, batch: GraphBatch) -> int:
@@ -301,6 +303,13 @@ class GraphProperties(Task):
     def predict(self, output: tuple[Tensor, Tensor]) -> list[list[Any]]:
         rows: list[list[Any]] = output[1].float().tolist()
         return rows
+
+
+def _known_mean_square(output: Tensor, target: Tensor) -> Tensor:
+    """The mean square of the errors of each column, over the targets that are known."""
+    known = ~target.isnan()
+    gap = (output.float() - target.float().nan_to_num()).square()
+    return (gap * known).sum(0) / known.sum(0).clamp(min=1)
 
 
 KINDS: dict[str, type[Task]] = {

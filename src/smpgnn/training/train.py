@@ -17,14 +17,18 @@ import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import nn
 
+from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.options import TrainOptions
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminated, Terminator
-from smpgnn.training.loader import BatchLoader, StoreDataModule
+from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
 from smpgnn.training.memory import check_memory, context_rows, fitting_rows
-from smpgnn.training.module import GraphModule, run_network
+from smpgnn.training.module import GraphModule
+from smpgnn.training.network import run_network
+from smpgnn.training.peak import memory_of
 from smpgnn.training.prepare import Prepared, prepare
+from smpgnn.training.recorded import Recorder, can_record
 from smpgnn.training.run_folder import (
     RunFolder,
     commit,
@@ -95,15 +99,33 @@ def train_run(
     if not resume and first:
         folder.create(options)
     spec, terminator = prepared.spec, Terminator()
+    recorded = _records(options, network, prepared.splits, device)
+    splits = prepared.splits
+    if recorded:
+        splits = Splits(splits.train.to(device), splits.val.to(device), splits.test)
     with _calm():
         callbacks = [keeper, ProgressLine(keeper, quiet), terminator]
-        trainer = _trainer(options, device, folder, callbacks)
+        trainer = _trainer(options, device, folder, callbacks, clips=not recorded)
+        if recorded:
+            half = torch.bfloat16 if options.precision == "bfloat16" else None
+            module.record(
+                Recorder(
+                    network,
+                    prepared.task,
+                    splits.train,
+                    splits.val,
+                    options.batch_size,
+                    options.clip,
+                    half,
+                )
+            )
         data = StoreDataModule(
-            prepared.splits,
+            splits,
             options.batch_size,
             rows=lambda sizes: context_rows(sizes, spec),
             batch_rows=options.batch_rows,
             seed=options.seed,
+            numbers=recorded,
         )
         _fit(trainer, module, data, start, terminator)
         # where the folder is named after the time, only the first process knows its name
@@ -183,8 +205,26 @@ def _check_devices(options: TrainOptions, device: torch.device) -> None:
         raise InputError(f"--devices {options.devices}: this machine has {there} GPU.")
 
 
+def _records(
+    options: TrainOptions, network: nn.Module, splits: Splits, device: torch.device
+) -> bool:
+    """Whether training steps are recorded as CUDA graphs: one process, data that fit the GPU."""
+    return (
+        options.cuda_graphs
+        and options.devices * options.nodes == 1
+        and options.batch_rows == 0
+        and store_bytes(splits.train) < 2**30
+        and can_record(network, device)
+    )
+
+
 def _trainer(
-    options: TrainOptions, device: torch.device, folder: RunFolder, callbacks: list[pl.Callback]
+    options: TrainOptions,
+    device: torch.device,
+    folder: RunFolder,
+    callbacks: list[pl.Callback],
+    *,
+    clips: bool,
 ) -> pl.Trainer:
     if options.precision == "tf32":
         torch.set_float32_matmul_precision("high")
@@ -196,7 +236,7 @@ def _trainer(
         strategy="ddp" if several else "auto",
         precision="bf16-mixed" if options.precision == "bfloat16" else "32-true",
         max_epochs=options.epochs,
-        gradient_clip_val=options.clip or None,
+        gradient_clip_val=(options.clip or None) if clips else None,
         deterministic="warn" if device.type == "cuda" else True,
         # by rows, an epoch may have more batches than the one before
         reload_dataloaders_every_n_epochs=1 if options.batch_rows else 0,
@@ -240,6 +280,8 @@ def _finish(
                 "seed": options.seed,
                 "device": device_name() if device.type == "cuda" else _processor(),
                 "wall_time_s": round(seconds, 2),
+                "peak_memory_mib": round(keeper.peak.mib, 1),
+                "memory_of": memory_of(device),
                 "versions": versions(),
                 "commit": commit(),
             }

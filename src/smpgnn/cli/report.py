@@ -1,0 +1,55 @@
+"""smpgnn report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = (
+    "smpgnn report",
+    "smpgnn report --results results --output report.html --markdown docs/results.md",
+)
+
+
+def add_report(verbs: Any) -> None:
+    """The verb and its options."""
+    parser = verbs.add_parser(
+        "report",
+        help="one page with all tables beside the paper's",
+        description="Build one self-contained HTML page from the records: every table beside the "
+        "paper's numbers, training curves, time and memory, and the settings of each run.",
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
+    )
+    add = parser.add_argument
+    add("--results", metavar="D", default="results", help="folder of the records")
+    add("-o", "--output", metavar="FILE", default="report.html", help="page to write")
+    add("--markdown", metavar="FILE", help="write the tables as Markdown, too")
+    parser.set_defaults(parser=parser)
+
+
+def report(arguments: argparse.Namespace) -> int:
+    from smpgnn.files import write_text
+    from smpgnn.report.collect import collect
+    from smpgnn.report.markdown import markdown
+    from smpgnn.report.page import page
+
+    content = collect(arguments.results)
+    _folder(arguments.output)
+    write_text(arguments.output, page(content))
+    print(f"{len(content.records)} records: {arguments.output}")
+    if arguments.markdown:
+        _folder(arguments.markdown)
+        write_text(arguments.markdown, markdown(content))
+        print(f"tables: {arguments.markdown}")
+    return 0
+
+
+def _folder(file: str) -> None:
+    """Make the folder of a file to write."""
+    from smpgnn.errors import InputError
+
+    try:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{file}: its folder cannot be made: {error.strerror}.") from error

@@ -1,0 +1,154 @@
+"""How the rows of a table are trained: two protocols, by name, as data.
+
+All rows of a table share the protocol: optimiser, schedule, epochs, batches. Under `modern` the
+learning rate of every row, SMP's too, is chosen by one rule on held-back training data
+(`smpgnn.experiments.search`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from smpgnn.errors import InputError
+from smpgnn.experiments.tables import TABLES, Row, Table, Training
+from smpgnn.options import PAPER as PAPER_PRESETS
+from smpgnn.options import TASKS, TrainOptions, with_values
+from smpgnn.training.run_folder import PLACE
+
+
+@dataclass(frozen=True)
+class Search:
+    """Rates to try, and the share of the epochs that each trial gets."""
+
+    rates: tuple[float, ...]
+    share: float = 0.2
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Settings by table, and of single trainings; where there is no search the rate is given."""
+
+    name: str
+    text: str
+    settings: dict[str, dict[str, Any]]
+    by_training: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    search: dict[str, Search] = field(default_factory=dict)
+
+
+_MODERN: dict[str, Any] = {
+    "optimizer": "adamw",
+    "schedule": "cosine",
+    "warmup_epochs": 5.0,
+    "weight_decay": 1e-4,
+    "batch_size": 64,
+    "clip": 1.0,
+}
+_RATES = Search(rates=(3e-4, 1e-3, 3e-3))
+
+PROTOCOLS: dict[str, Protocol] = {
+    "paper": Protocol(
+        name="paper",
+        text="optimiser, schedule, epochs and batches of the authors' code; one learning rate",
+        settings={name: dict(PAPER_PRESETS[table.task]) for name, table in TABLES.items()},
+    ),
+    "modern": Protocol(
+        name="modern",
+        text="AdamW, warm-up and cosine, batches of 64; the learning rate of each row is chosen "
+        "among a few on held-back training data",
+        settings={
+            "cycle_detection": {**_MODERN, "epochs": 60, "lr": 1e-3},
+            "cycle_generalization": {**_MODERN, "epochs": 60, "lr": 1e-3},
+            "cycle_less_data": {**_MODERN, "epochs": 100, "lr": 1e-3},
+            "cycle_detection_matched": {**_MODERN, "epochs": 100, "lr": 1e-3},
+            "graph_properties": {**_MODERN, "epochs": 300, "lr": 1e-3},
+            "zinc": {**_MODERN, "epochs": 300, "lr": 1e-3},
+        },
+        # with fewer graphs an epoch has fewer steps
+        by_training={
+            "cycle_less_data": {
+                "200": {"epochs": 500},
+                "500": {"epochs": 400},
+                "1000": {"epochs": 300},
+            }
+        },
+        search=dict.fromkeys(TABLES, _RATES),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What makes a run smaller than the table asks for; a record of it is marked `reduced`."""
+
+    epochs: int | None = None
+    samples: int | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.epochs is not None or self.samples is not None or bool(self.settings)
+
+
+def run_options(
+    table: Table,
+    row: Row,
+    training: Training,
+    protocol: Protocol,
+    seed: int,
+    reduction: Reduction,
+) -> TrainOptions:
+    """All settings of one training; the later win: task, protocol, table, row, reduction."""
+    values: dict[str, Any] = {
+        **protocol.settings[table.name],
+        **training.settings,
+        **protocol.by_training.get(table.name, {}).get(training.name, {}),
+        "model": row.model,
+        **row.settings,
+        "seed": seed,
+    }
+    start = TASKS[table.task]()
+    if reduction.epochs is not None:
+        if "warmup_epochs" in values:
+            values["warmup_epochs"] *= min(1.0, reduction.epochs / values["epochs"])
+        values["epochs"] = reduction.epochs
+    if reduction.samples is not None and table.task == "cycles":
+        count = values.get("train_samples", reduction.samples)
+        values["train_samples"] = min(count, reduction.samples)
+        values["test_samples"] = reduction.samples
+    options = with_values(start, values, f"{table.name}, {row.name}")
+    return with_values(options, _typed(options, reduction.settings), "--set")
+
+
+def settings_of(options: TrainOptions) -> dict[str, Any]:
+    """What a run does, without where it runs."""
+    return {
+        entry.name: list(value) if isinstance(value, tuple) else value
+        for entry in fields(options)
+        if entry.name not in PLACE
+        for value in [getattr(options, entry.name)]
+    }
+
+
+def same_settings(config: dict[str, Any], options: TrainOptions, without: tuple[str, ...]) -> bool:
+    """Whether a stored config is of these options; what it lacks counts as its default."""
+    defaults = settings_of(type(options)())
+    return all(
+        config.get(name, defaults[name]) == value
+        for name, value in settings_of(options).items()
+        if name not in without
+    )
+
+
+def _typed(options: TrainOptions, words: dict[str, str]) -> dict[str, Any]:
+    """Words of the command line as values of the settings they name."""
+    values: dict[str, Any] = {}
+    for name, word in words.items():
+        now = getattr(options, name, word)
+        try:
+            if isinstance(now, bool):
+                values[name] = {"true": True, "false": False}[word.lower()]
+            else:
+                values[name] = type(now)(word)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"--set {name}={word}: must be like {now!r}.") from error
+    return values

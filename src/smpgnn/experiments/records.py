@@ -1,0 +1,207 @@
+"""Records: one JSON file for each answered cell and seed, without weights.
+
+results/<table>/<row>/<cell>-seed<S>.json, where table is as it is and row and cell are turned
+into file names by `smpgnn.experiments.names.file_name`; inside, the names are those of the paper's
+data. The choice of a learning rate is kept beside them, in search-<training>.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from smpgnn.errors import InputError
+from smpgnn.experiments.names import file_name
+from smpgnn.experiments.paper import column_name
+from smpgnn.files import write_text
+
+FORMAT = 1
+_POINTS = 400  # of a curve; longer ones are thinned
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The course of a training, a value an epoch; `seconds` counts from the start of the run."""
+
+    epoch: tuple[float, ...]
+    train_loss: tuple[float, ...]
+    validation: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    @classmethod
+    def of(cls, history: list[dict[str, float]], monitor: str, scale: float = 1.0) -> Curves:
+        """From the lines of metrics.csv; the validation metric is multiplied with `scale`."""
+        step = max(1, math.ceil(len(history) / _POINTS))
+        kept = [line for place, line in enumerate(reversed(history)) if place % step == 0][::-1]
+        return cls(
+            epoch=tuple(line["epoch"] for line in kept),
+            train_loss=tuple(_short(line["train_loss"]) for line in kept),
+            validation=tuple(_short(scale * line[f"val_{monitor}"]) for line in kept),
+            seconds=tuple(_short(line["seconds"]) for line in kept),
+        )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate rate: its best value on the held-back graphs, or why it has none."""
+
+    lr: float
+    validation: float | None
+    best_epoch: int
+    epochs: int
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a learning rate was chosen; no test data took part.
+
+    `config` holds the settings of the trials, all but the rate.
+    """
+
+    table: str
+    row: str
+    training: str
+    protocol: str
+    reduced: bool
+    rule: str
+    metric: str
+    trials: tuple[Trial, ...]
+    chosen: float
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One answered cell of a table, for one seed. `value` is on the test data."""
+
+    table: str
+    row: str
+    cell: Any
+    seed: int
+    protocol: str
+    reduced: bool
+    metric: str
+    value: float
+    validation: float
+    parameters: int
+    epochs: int
+    best_epoch: int
+    wall_time_s: float
+    peak_memory_mib: float
+    memory_of: str
+    jobs: int
+    device: str
+    versions: dict[str, str]
+    commit: str | None
+    samples: int | None
+    config: dict[str, Any]
+    search: Choice | None
+    curves: Curves
+
+    @property
+    def cell_name(self) -> str:
+        return column_name(self.cell)
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        return self.wall_time_s / max(1, self.epochs)
+
+
+def record_path(results: str | Path, table: str, row: str, cell: str, seed: int) -> Path:
+    """Where the record of a cell and seed is."""
+    return Path(results) / table / file_name(row) / f"{file_name(cell)}-seed{seed}.json"
+
+
+def choice_path(results: str | Path, table: str, row: str, training: str, reduced: bool) -> Path:
+    """Where the choice of a rate is; one of reduced runs never takes the place of a full one."""
+    name = f"search-{file_name(training)}{'-reduced' if reduced else ''}.json"
+    return Path(results) / table / file_name(row) / name
+
+
+def write_record(results: str | Path, record: Record) -> Path:
+    """Write a record, whole or not at all."""
+    path = record_path(results, record.table, record.row, record.cell_name, record.seed)
+    _write(path, record)
+    return path
+
+
+def write_choice(results: str | Path, choice: Choice) -> None:
+    _write(choice_path(results, choice.table, choice.row, choice.training, choice.reduced), choice)
+
+
+def read_record(path: str | Path) -> Record:
+    """Read a record; a file that is none is refused."""
+    path = Path(path)
+    content = _read(path, Record)
+    try:
+        search = content["search"]
+        values = {
+            **content,
+            "curves": Curves(**{k: tuple(v) for k, v in content["curves"].items()}),
+            "search": None if search is None else _choice(search),
+        }
+        record = Record(**values)
+        if not math.isfinite(record.value):
+            raise ValueError("value is not a number")
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: {_NOT_A_RECORD}: {error}.") from error
+    return record
+
+
+def read_choice(path: Path) -> Choice | None:
+    """The choice in a file, None if there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        return _choice(_read(path, Choice))
+    except (TypeError, KeyError) as error:
+        raise InputError(f"{path}: {_NOT_A_RECORD}: {error}.") from error
+
+
+def read_records(results: str | Path) -> list[Record]:
+    """All records below a folder, in the order of their paths."""
+    folder = Path(results)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder: name the one with the records.")
+    return [read_record(path) for path in sorted(folder.glob("*/*/*-seed*.json"))]
+
+
+_NOT_A_RECORD = "is no record of this version of smpgnn: delete it, or train the cell again"
+
+
+def _choice(content: dict[str, Any]) -> Choice:
+    trials = tuple(Trial(**trial) for trial in content["trials"])
+    return Choice(**{**content, "trials": trials})
+
+
+def _write(path: Path, content: Record | Choice) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot be made: {error.strerror}.") from error
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(value)}"
+        for name, value in {"format": FORMAT, **asdict(content)}.items()
+    ]
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _read(path: Path, kind: type[Record] | type[Choice]) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}.") from error
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise InputError(f"{path}: {_NOT_A_RECORD}.")
+    missing = {entry.name for entry in fields(kind)} - set(content)
+    if missing:
+        raise InputError(f"{path}: lacks {', '.join(sorted(missing))}: {_NOT_A_RECORD}.")
+    return content
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")

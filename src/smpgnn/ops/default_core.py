@@ -1,0 +1,170 @@
+"""The default layer after its set map, as one operation that keeps little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.ops.backend import fused, working_dtype
+from smpgnn.ops.neighbor import neighbor_sum, relu_neighbor_sum, relu_sum, relu_sum_backward
+from smpgnn.ops.routes import Wiring
+from smpgnn.ops.sparse import expand_rows
+
+
+@dataclass(frozen=True, eq=False)
+class DefaultWeights:
+    """The maps of the default layer.
+
+    :math:`W_r = W_o W_m` joins the second map of the message with the update's map of the messages,
+    and :math:`b_r = b_o W_m` is what each message brings by its bias.
+
+    Shapes: matrices [C, C], biases [C].
+    """
+
+    receiver: Tensor
+    sender: Tensor
+    own: Tensor
+    relus: Tensor
+    messages: Tensor
+    out: Tensor
+    receiver_bias: Tensor
+    own_bias: Tensor
+    relus_bias: Tensor
+    out_bias: Tensor
+
+
+def default_core(
+    u: Tensor,
+    edge: Tensor | None,
+    weights: DefaultWeights,
+    wiring: Wiring,
+    *,
+    message_residual: bool,
+    update_residual: bool,
+) -> Tensor:
+    r"""The new contexts from the prepared ones.
+
+    .. math::
+        r_i &= \sum_k \text{relu}(u_i W_a + b_a + u_k W_b + e_{ik}) / d_\text{avg} \\
+        u_i' &= \text{relu}\bigl(u_i W_u + b_u + r_i W_r + \tfrac{\deg_i}{d_\text{avg}} b_r
+                + [\textstyle\sum_k u_k W_m / d_\text{avg}]\bigr) W_v + b_v + [u_i]
+
+    The terms in brackets belong to `message_residual` and `update_residual`.
+
+    Shapes: u [P, C], edge [E, C] or None, result [P, C].
+    """
+    dtype = working_dtype(u)
+    cast = [getattr(weights, name).to(dtype) for name in DefaultWeights.__dataclass_fields__]
+    edge = None if edge is None else edge.to(dtype)
+    result: Tensor = _DefaultCore.apply(  # type: ignore[no-untyped-call]
+        u.to(dtype), edge, wiring, message_residual, update_residual, *cast
+    )
+    return result
+
+
+def default_core_reference(
+    u: Tensor,
+    edge: Tensor | None,
+    weights: DefaultWeights,
+    wiring: Wiring,
+    *,
+    message_residual: bool,
+    update_residual: bool,
+) -> Tensor:
+    """The same from parts; derivatives through autograd."""
+    w, lift = weights, wiring.lift
+    relus = relu_neighbor_sum(u @ w.receiver + w.receiver_bias, u @ w.sender, edge, lift)
+    total = u @ w.own + w.own_bias + relus @ w.relus
+    arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
+    total = total + expand_rows(arrived * w.relus_bias, *wiring.layout.plain)
+    if message_residual:
+        total = total + neighbor_sum(u, lift) @ w.messages
+    new = total.relu() @ w.out + w.out_bias
+    return new + u if update_residual else new
+
+
+class _DefaultCore(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, edge: Tensor | None, wiring: Wiring, passes: bool, adds: bool,
+        *weights: Tensor,
+    ) -> Tensor:  # fmt: skip
+        ctx.wiring, ctx.passes, ctx.adds = wiring, passes, adds
+        wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
+        if fused(u):
+            from smpgnn.ops import cuda
+
+            ab = torch.addmm(torch.cat([ba, torch.zeros_like(ba)]), u, torch.cat([wa, wb], 1))
+            routes = wiring.routes
+            out: Tensor
+            out, sums, hidden = cuda.default_core(
+                u, ab, edge, [wu, wr, wm, wv], [bu, br, bv], routes.arrived, routes.tensors(),
+                wiring.layout.small_owner, passes, adds, routes.padded,
+            )  # fmt: skip
+            ctx.save_for_backward(u, edge, ab, *weights, hidden, sums)
+            return out
+        relus = relu_sum(_table(u, edge, wa, wb, ba), wiring.lift, edge is not None)
+        arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
+        hidden = torch.addcmul(bu, arrived, br).index_select(0, wiring.layout.owner)
+        hidden.addmm_(u, wu).addmm_(relus, wr)
+        passed = None
+        if passes:
+            passed = wiring.lift.receive(u)
+            hidden.addmm_(passed, wm)
+        hidden.relu_()
+        ctx.save_for_backward(u, edge, None, *weights, hidden, relus, passed)
+        new = torch.addmm(bv, hidden, wv)
+        return new.add_(u) if adds else new
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        u, edge, ab, wa, wb, wu, wr, wm, wv, ba, _bu, _br, _bv, *rest = ctx.saved_tensors
+        wiring: Wiring = ctx.wiring
+        if ab is not None:
+            from smpgnn.ops import cuda
+
+            routes = wiring.routes
+            hidden, sums = rest
+            du, d_edge, message, slopes, column, columns = cuda.default_core_backward(
+                grad, u, ab, sums, hidden, edge, [wa, wb], [wu, wr, wm, wv], routes.arrived,
+                routes.tensors(), wiring.layout.small_owner, ctx.passes, ctx.adds, routes.padded,
+            )  # fmt: skip
+            parts = (*message.unbind(0), *slopes.unbind(0), column, *columns.unbind(0))
+            edges = None if edge is None else d_edge.to(u.dtype)
+            return du, edges, None, None, None, *(part.to(u.dtype) for part in parts)
+        hidden, relus, passed = rest
+        dt = torch.ops.aten.threshold_backward(grad @ wv.t(), hidden, 0)
+        d_wv, d_bv = hidden.t() @ grad, grad.sum(0)
+        by_context = wiring.layout.plain[0](dt)
+        d_wu, d_bu = u.t() @ dt, by_context.sum(0)
+        d_wr, d_br = relus.t() @ dt, wiring.routes.arrived.to(u.dtype) @ by_context
+        d_wm = torch.zeros_like(wm) if passed is None else passed.t() @ dt
+        table = _table(u, edge, wa, wb, ba)
+        da, db, d_edge = relu_sum_backward(dt @ wr.t(), table, wiring.lift, edge is not None)
+        del table
+        du = dt @ wu.t()
+        du.addmm_(da, wa.t()).addmm_(db, wb.t())
+        if passed is not None:
+            du += wiring.lift.send(dt @ wm.t())
+        if ctx.adds:
+            du += grad
+        found = (
+            u.t() @ da, u.t() @ db, d_wu, d_wr, d_wm, d_wv, da.sum(0), d_bu, d_br, d_bv,
+        )  # fmt: skip
+        return du, d_edge, None, None, None, *found
+
+
+def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:
+    """All that is added in a message, one below the other: receivers, senders, edges."""
+    rows = u.size(0)
+    table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
+    torch.addmm(ba, u, wa, out=table[:rows])
+    torch.mm(u, wb, out=table[rows : 2 * rows])
+    if edge is not None:
+        table[2 * rows :] = edge
+    return table

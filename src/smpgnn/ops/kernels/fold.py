@@ -1,0 +1,288 @@
+"""Batch norm and the means of contexts as weights of the set map, in a handful of small launches.
+
+The set map of normalised contexts (U − μ) ⊙ s + β is (U − μ) · (s ⊙ W1) + 1 ⊗ b_i + 𝟙_i ⊗ m_i, with
+[b_i, m_i] = ((mean_i − μ) ⊙ s + β) · [W2, W3] + [c + β W1, 0] and s = γ / √(variance + ε).
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from smpgnn.ops.kernels.tiles import (
+    acc_type,
+    accumulator,
+    add_up,
+    inner,
+    load_matrix,
+    load_rows,
+    load_vector,
+    precision,
+    product,
+    store_matrix,
+    store_rows,
+    width,
+)
+
+_TILE = 64
+_STATISTICS = 64
+
+
+@triton.jit
+def _statistics(
+    mean, within, count, parts, K, C, TILE: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr
+):
+    """Sums of n (mean − m₀), of squares about m₀, and of n, m₀ being the mean of the first."""
+    c = tl.arange(0, BC)
+    origin = load_vector(mean, c, C, ACC)
+    first, second = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
+    total = tl.zeros([BC], ACC)
+    for start in range(tl.program_id(0) * TILE, K, tl.num_programs(0) * TILE):
+        i = start + tl.arange(0, TILE)
+        live = i < K
+        n = tl.load(count + i, mask=live, other=0).to(ACC)[:, None]
+        gap = load_rows(mean, i, live, c, C).to(ACC) - origin[None, :]
+        first += tl.sum(n * gap, axis=0)
+        second += tl.sum(n * gap * gap + load_rows(within, i, live, c, C).to(ACC), axis=0)
+        total += tl.sum(n + tl.zeros([TILE, BC], ACC), axis=0)
+    at = parts + tl.program_id(0) * 3 * C + c
+    tl.store(at, first, mask=c < C)
+    tl.store(at + C, second, mask=c < C)
+    tl.store(at + 2 * C, total, mask=c < C)
+
+
+@triton.jit
+def _finish(
+    parts, mean, middle, squares, total, G, C, ROWS: tl.constexpr, BC: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    c = tl.arange(0, BC)
+    g = tl.arange(0, ROWS)
+    first = tl.sum(load_rows(parts, g * 3, g < G, c, C), axis=0)
+    second = tl.sum(load_rows(parts + C, g * 3, g < G, c, C), axis=0)
+    n = tl.sum(load_rows(parts + 2 * C, g * 3, g < G, c, C), axis=0)
+    n = tl.maximum(n, 1.0)
+    tl.store(middle + c, load_vector(mean, c, C, ACC) + first / n, mask=c < C)
+    tl.store(squares + c, tl.maximum(second - first * first / n, 0.0), mask=c < C)
+    tl.store(total + tl.zeros_like(c), n, mask=c < 1)
+
+
+def statistics(mean: Tensor, within: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean of all rows, their centred squares [C] and their number [1].
+
+    From the mean and the centred squares of each context [K, C] and its number of rows [K].
+    """
+    contexts, channels = mean.shape
+    programs = max(1, min(_STATISTICS, triton.cdiv(contexts, _TILE)))
+    parts = mean.new_empty(programs, 3, channels)
+    middle, squares, total = (
+        parts.new_empty(channels),
+        parts.new_empty(channels),
+        parts.new_empty(1),
+    )
+    if contexts == 0:
+        return middle.zero_(), squares.zero_(), total.fill_(1)
+    _statistics[(programs,)](
+        mean, within, count, parts, contexts, channels, _TILE, width(channels), acc_type(mean)
+    )
+    _finish[(1,)](
+        parts, mean, middle, squares, total, programs, channels, _STATISTICS, width(channels),
+        acc_type(mean),
+    )  # fmt: skip
+    return middle, squares, total
+
+
+@triton.jit
+def _prepare(
+    squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, matrix, offset, scale,
+    C, D, EPS: tl.constexpr, MOMENTUM: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    c, d = tl.arange(0, BC), tl.arange(0, BD)
+    there = c < C
+    n = tl.load(total)
+    variance = load_vector(squares, c, C, ACC) / n
+    s = load_vector(gamma, c, C, ACC) / tl.sqrt(variance + EPS)
+    whole = load_matrix(w1, c, d, C, D).to(ACC)
+    store_matrix(matrix, s[:, None] * whole, c, d, C, D)
+    shifted = tl.sum(load_vector(beta, c, C, ACC)[:, None] * whole, axis=0)
+    tl.store(offset + d, load_vector(bias, d, D, ACC) + shifted, mask=d < D)
+    tl.store(scale + c, s, mask=there)
+    old = load_vector(running_mean, c, C, ACC)
+    new = old + MOMENTUM * (load_vector(middle, c, C, ACC) - old)
+    tl.store(running_mean + c, new.to(running_mean.dtype.element_ty), mask=there)
+    old = load_vector(running_var, c, C, ACC)
+    new = old + MOMENTUM * (variance * n / tl.maximum(n - 1.0, 1.0) - old)
+    tl.store(running_var + c, new.to(running_var.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def _contexts(
+    mean, middle, scale, beta, w23, offset, both, K, C, D,
+    TILE: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    c, d = tl.arange(0, BC), tl.arange(0, BD)
+    i = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    live = i < K
+    normal = load_rows(mean, i, live, c, C).to(ACC) - load_vector(middle, c, C, ACC)[None, :]
+    normal = normal * load_vector(scale, c, C, ACC)[None, :]
+    normal += load_vector(beta, c, C, ACC)[None, :]
+    second = tl.load(
+        w23 + c[:, None] * 2 * D + d[None, :], mask=(c < C)[:, None] & (d < D)[None, :], other=0.0
+    )
+    third = tl.load(
+        w23 + c[:, None] * 2 * D + D + d[None, :],
+        mask=(c < C)[:, None] & (d < D)[None, :],
+        other=0.0,
+    )
+    base = product(normal, second, PRECISION) + load_vector(offset, d, D, ACC)[None, :]
+    store_rows(both, base, i * 2, live, d, D)
+    store_rows(both + D, product(normal, third, PRECISION), i * 2, live, d, D)
+
+
+@triton.jit
+def _contexts_backward(
+    d_both, mean, middle, scale, beta, w23, d_normal, slopes, columns, K, C, D,
+    TILE: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    c, d = tl.arange(0, BC), tl.arange(0, BD)
+    i = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    live = i < K
+    gap = load_rows(mean, i, live, c, C).to(ACC) - load_vector(middle, c, C, ACC)[None, :]
+    gap = tl.where(live[:, None], gap, 0.0)
+    normal = gap * load_vector(scale, c, C, ACC)[None, :] + load_vector(beta, c, C, ACC)[None, :]
+    g2, g3 = load_rows(d_both, i * 2, live, d, D), load_rows(d_both + D, i * 2, live, d, D)
+    inside = (c < C)[None, :] & (d < D)[:, None]
+    t2 = tl.load(w23 + c[None, :] * 2 * D + d[:, None], mask=inside, other=0.0)
+    t3 = tl.load(w23 + c[None, :] * 2 * D + D + d[:, None], mask=inside, other=0.0)
+    value = product(g2, t2, PRECISION) + product(g3, t3, PRECISION)
+    store_rows(d_normal, value, i, live, c, C)
+    at = slopes + tl.program_id(0) * 2 * C * D
+    store_matrix(at, inner(normal, g2, t2, PRECISION), c, d, C, 2 * D, D)
+    store_matrix(at + D, inner(normal, g3, t2, PRECISION), c, d, C, 2 * D, D)
+    at = columns + tl.program_id(0) * (2 * C + D)
+    tl.store(at + c, tl.sum(value, axis=0), mask=c < C)
+    tl.store(at + C + c, tl.sum(value * gap, axis=0), mask=c < C)
+    tl.store(at + 2 * C + d, tl.sum(g2.to(ACC), axis=0), mask=d < D)
+
+
+@triton.jit
+def _weights_backward(
+    columns, d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma, d_beta, d_middle,
+    d_squares, C, D, EPS: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    c, d = tl.arange(0, BC), tl.arange(0, BD)
+    there = c < C
+    n = tl.load(total)
+    arrived, spread = load_vector(columns, c, C, ACC), load_vector(columns + C, c, C, ACC)
+    common = load_vector(columns + 2 * C, d, D, ACC)
+    s, whole = load_vector(scale, c, C, ACC), load_matrix(w1, c, d, C, D).to(ACC)
+    slope = load_matrix(d_matrix, c, d, C, D).to(ACC)
+    shift = load_vector(beta, c, C, ACC)
+    store_matrix(d_w1, s[:, None] * slope + shift[:, None] * common[None, :], c, d, C, D)
+    through = tl.sum(whole * common[None, :], axis=1)
+    tl.store(d_beta + c, arrived + through, mask=there)
+    ds = spread + tl.sum(slope * whole, axis=1)
+    root = 1.0 / tl.sqrt(load_vector(squares, c, C, ACC) / n + EPS)
+    tl.store(d_gamma + c, ds * root, mask=there)
+    dv = -0.5 * ds * load_vector(gamma, c, C, ACC) * root * root * root
+    tl.store(d_squares + c, dv / n, mask=there)
+    tl.store(d_middle + c, -s * (arrived + through) / n, mask=there)
+
+
+@triton.jit
+def _means_backward(
+    d_normal, scale, d_middle, count, d_mean, K, C,
+    TILE: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    c = tl.arange(0, BC)
+    i = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    live = i < K
+    n = tl.load(count + i, mask=live, other=0).to(ACC)[:, None]
+    value = load_rows(d_normal, i, live, c, C).to(ACC) * load_vector(scale, c, C, ACC)[None, :]
+    value += n * load_vector(d_middle, c, C, ACC)[None, :]
+    store_rows(d_mean, value, i, live, c, C)
+
+
+def fold(
+    mean: Tensor,
+    middle: Tensor,
+    squares: Tensor,
+    total: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    w1: Tensor,
+    w23: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    eps: float,
+    momentum: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The matrix [C, D], base and own-row terms side by side [K, 2 D], and the scale s [C].
+
+    The running statistics are brought up to date.
+    """
+    contexts, (c, d) = mean.size(0), w1.shape
+    matrix, scale = torch.empty_like(w1), middle.new_empty(c)
+    offset, both = middle.new_empty(d), w1.new_empty(contexts, 2 * d)
+    _prepare[(1,)](
+        squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, matrix, offset,
+        scale, c, d, eps, momentum, width(c), width(d), acc_type(mean),
+    )  # fmt: skip
+    tile = 16 if mean.dtype == torch.float64 else _TILE
+    if contexts:
+        _contexts[(triton.cdiv(contexts, tile),)](
+            mean, middle, scale, beta, w23, offset, both, contexts, c, d, tile, width(c), width(d),
+            precision(w1), acc_type(mean),
+        )  # fmt: skip
+    return matrix, both, scale
+
+
+def fold_backward(
+    d_matrix: Tensor,
+    d_both: Tensor,
+    mean: Tensor,
+    middle: Tensor,
+    squares: Tensor,
+    total: Tensor,
+    count: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    w1: Tensor,
+    w23: Tensor,
+    eps: float,
+) -> list[Tensor]:
+    """Gradients of mean, squares, γ, β, W1, [W2, W3] and c.
+
+    What comes by the center μ, which the set map subtracts from the rows, is included.
+    """
+    contexts, (c, d) = mean.size(0), w1.shape
+    tile = 16 if mean.dtype == torch.float64 else _TILE
+    programs = triton.cdiv(contexts, tile)
+    acc = accumulator(mean)
+    d_normal, d_mean = mean.new_empty(contexts, c, dtype=acc), torch.empty_like(mean)
+    slopes = mean.new_empty(programs, c, 2 * d, dtype=acc)
+    columns = slopes.new_empty(programs, 2 * c + d)
+    if contexts:
+        _contexts_backward[(programs,)](
+            d_both, mean, middle, scale, beta, w23, d_normal, slopes, columns, contexts, c, d, tile,
+            width(c), width(d), precision(w1), acc_type(mean),
+        )  # fmt: skip
+    column = add_up(columns)
+    d_w1 = w1.new_empty(c, d, dtype=acc)
+    d_gamma, d_beta, d_middle, d_squares = (slopes.new_empty(c) for _ in range(4))
+    _weights_backward[(1,)](
+        column, d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma, d_beta, d_middle,
+        d_squares, c, d, eps, width(c), width(d), acc_type(mean),
+    )  # fmt: skip
+    if contexts:
+        _means_backward[(triton.cdiv(contexts, tile),)](
+            d_normal, scale, d_middle, count, d_mean, contexts, c, tile, width(c), acc_type(mean)
+        )
+    return [d_mean, d_squares, d_gamma, d_beta, d_w1, add_up(slopes), column[2 * c :].clone()]

@@ -1,0 +1,197 @@
+"""Sums, maxima and attention over consecutive rows, a segment a program."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from smpgnn.ops.kernels.tiles import (
+    acc_type,
+    accumulator,
+    clear_tail,
+    context_tiling,
+    load_rows,
+    store_rows,
+    width,
+)
+
+
+@triton.jit
+def _sum(x, out, ptr, C, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr):
+    node = tl.program_id(0)
+    c = tl.arange(0, BC)
+    total = tl.zeros([BC], ACC)
+    last = tl.load(ptr + node + 1)
+    for start in range(tl.load(ptr + node), last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        total += tl.sum(load_rows(x, r, r < last, c, C).to(ACC), axis=0)
+    tl.store(out + node * C + c, total, mask=c < C)
+
+
+@triton.jit
+def _max(
+    x, counted, out, ptr, C,
+    BLOCK: tl.constexpr, BC: tl.constexpr, WEIGHTED: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0)
+    c = tl.arange(0, BC)
+    first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
+    top = tl.full([BC], -float("inf"), ACC)
+    for start in range(first, last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        live = r < last
+        tile = load_rows(x, r, live, c, C).to(ACC)
+        if WEIGHTED:
+            live = live & (tl.load(counted + r, mask=live, other=0) > 0)
+        top = tl.maximum(top, tl.max(tl.where(live[:, None], tile, -float("inf")), axis=0))
+    top = tl.where(first < last, top, 0.0)
+    tl.store(out + node * C + c, top.to(out.dtype.element_ty), mask=c < C)
+
+
+@triton.jit
+def _max_backward(
+    grad, x, top, counted, dx, ptr, C, K, ROWS,
+    BLOCK: tl.constexpr, BC: tl.constexpr, WEIGHTED: tl.constexpr, PADDED: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0)
+    c = tl.arange(0, BC)
+    there = c < C
+    if PADDED:
+        clear_tail(dx, ptr, K, ROWS, c, C, BLOCK)
+    first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
+    best = tl.load(top + node * C + c, mask=there, other=0.0).to(ACC)
+    g = tl.load(grad + node * C + c, mask=there, other=0.0).to(ACC)
+    count = tl.zeros([BC], ACC)
+    for start in range(first, last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        live = r < last
+        hit = (load_rows(x, r, live, c, C).to(ACC) == best[None, :]) & live[:, None]
+        share = tl.where(hit, 1.0, 0.0).to(ACC)
+        if WEIGHTED:
+            share = share * tl.load(counted + r, mask=live, other=0).to(ACC)[:, None]
+        count += tl.sum(share, axis=0)
+    part = g / tl.maximum(count, 1.0)
+    for start in range(first, last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        live = r < last
+        hit = (load_rows(x, r, live, c, C).to(ACC) == best[None, :]) & live[:, None]
+        share = tl.where(hit, 1.0, 0.0).to(ACC)
+        if WEIGHTED:
+            share = share * tl.load(counted + r, mask=live, other=0).to(ACC)[:, None]
+        store_rows(dx, share * part[None, :], r, live, c, C)
+
+
+@triton.jit
+def _attend(x, q, out, level, ptr, C, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr):
+    graph = tl.program_id(0)
+    c = tl.arange(0, BC)
+    there = c < C
+    first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
+    query = tl.load(q + graph * C + c, mask=there, other=0.0).to(ACC)
+    top = tl.full([1], -float("inf"), ACC)
+    total = tl.zeros([1], ACC)
+    value = tl.zeros([BC], ACC)
+    for start in range(first, last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        live = r < last
+        tile = load_rows(x, r, live, c, C).to(ACC)
+        e = tl.where(live, tl.sum(tile * query[None, :], axis=1), -float("inf"))
+        higher = tl.maximum(top, tl.max(e))
+        fade = tl.exp(top - higher)
+        a = tl.exp(e - higher)
+        total = total * fade + tl.sum(a)
+        value = value * fade + tl.sum(a[:, None] * tile, axis=0)
+        top = higher
+    safe = tl.where(total > 0, total, 1.0)
+    tl.store(out + graph * C + c, (value / safe).to(out.dtype.element_ty), mask=there)
+    known = tl.where(total > 0, top + tl.log(safe), 0.0)
+    tl.store(level + graph + tl.arange(0, 1), known)
+
+
+@triton.jit
+def _attend_backward(
+    grad, x, q, out, level, dx, dq, ptr, C,
+    BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    graph = tl.program_id(0)
+    c = tl.arange(0, BC)
+    there = c < C
+    first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
+    query = tl.load(q + graph * C + c, mask=there, other=0.0).to(ACC)
+    g = tl.load(grad + graph * C + c, mask=there, other=0.0).to(ACC)
+    mean = tl.sum(g * tl.load(out + graph * C + c, mask=there, other=0.0).to(ACC))
+    log_total = tl.load(level + graph)
+    slope = tl.zeros([BC], ACC)
+    for start in range(first, last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        live = r < last
+        tile = load_rows(x, r, live, c, C).to(ACC)
+        a = tl.exp(tl.sum(tile * query[None, :], axis=1) - log_total)
+        a = tl.where(live, a, 0.0)
+        de = a * (tl.sum(tile * g[None, :], axis=1) - mean)
+        slope += tl.sum(de[:, None] * tile, axis=0)
+        store_rows(dx, a[:, None] * g[None, :] + de[:, None] * query[None, :], r, live, c, C)
+    tl.store(dq + graph * C + c, slope.to(dq.dtype.element_ty), mask=there)
+
+
+def segment_sum(rows: Tensor, ptr: Tensor) -> Tensor:
+    """Sums of consecutive rows, [P, C] to [K, C]."""
+    count, channels = ptr.numel() - 1, rows.size(1)
+    out = rows.new_empty(count, channels)
+    if count:
+        _sum[(count,)](rows, out, ptr, channels, 16, width(channels), acc_type(rows))
+    return out
+
+
+def segment_max(rows: Tensor, ptr: Tensor, counted: Tensor | None) -> Tensor:
+    count, channels = ptr.numel() - 1, rows.size(1)
+    out = rows.new_empty(count, channels)
+    layout = context_tiling("segment_max", rows, count, channels)
+    if count:
+        _max[(count,)](
+            rows, ptr if counted is None else counted, out, ptr, channels, layout.block,
+            width(channels), counted is not None, acc_type(rows), **layout.launch,
+        )  # fmt: skip
+    return out
+
+
+def segment_max_backward(
+    grad: Tensor, rows: Tensor, top: Tensor, ptr: Tensor, counted: Tensor | None, padded: bool
+) -> Tensor:
+    count, channels = ptr.numel() - 1, rows.size(1)
+    dx = torch.empty_like(rows)
+    layout = context_tiling("segment_max", rows, count, channels)
+    if count:
+        _max_backward[(count,)](
+            grad, rows, top, ptr if counted is None else counted, dx, ptr, channels, count,
+            rows.size(0), layout.block, width(channels), counted is not None, padded,
+            acc_type(rows), **layout.launch,
+        )  # fmt: skip
+    return dx
+
+
+def attend(values: Tensor, query: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+    """The attention of a query a segment, and the logarithms of the sums of weights."""
+    count, channels = query.shape
+    out, level = torch.empty_like(query), query.new_empty(count, dtype=accumulator(values))
+    if count:
+        _attend[(count,)](
+            values, query, out, level, ptr, channels, 32, width(channels), acc_type(values)
+        )
+    return out, level
+
+
+def attend_backward(
+    grad: Tensor, values: Tensor, query: Tensor, out: Tensor, level: Tensor, ptr: Tensor
+) -> tuple[Tensor, Tensor]:
+    count, channels = query.shape
+    dx, dq = torch.zeros_like(values), torch.empty_like(query)
+    if count:
+        _attend_backward[(count,)](
+            grad, values, query, out, level, dx, dq, ptr, channels, 32, width(channels),
+            acc_type(values),
+        )  # fmt: skip
+    return dx, dq

@@ -1,0 +1,90 @@
+"""The set map as one operation: product, broadcast term and own-row term."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.ops.backend import differentiable_gradients, fused, working_dtype
+from smpgnn.ops.sparse import expand_rows
+
+if TYPE_CHECKING:
+    from smpgnn.context import RowLayout
+
+
+def set_linear(
+    rows: Tensor,
+    matrix: Tensor,
+    both: Tensor,
+    layout: RowLayout,
+    center: Tensor | None = None,
+) -> Tensor:
+    """(rows − center) · matrix + 1 ⊗ b_i + 𝟙_i ⊗ m_i for every context i, both = [b_i, m_i].
+
+    Shapes: rows [P, C], matrix [C, D], both [K, 2 D], center [C], result [P, D].
+    """
+    dtype = working_dtype(rows)
+    center = rows.new_zeros(rows.size(1)) if center is None else center
+    result: Tensor = _SetLinear.apply(  # type: ignore[no-untyped-call]
+        rows.to(dtype), matrix.to(dtype), both.to(dtype), center, layout
+    )
+    return result
+
+
+def set_linear_reference(
+    rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout
+) -> Tensor:
+    """The same from parts; derivatives of any order through autograd."""
+    base, mine = both.chunk(2, dim=1)
+    product = (rows - center.to(rows.dtype)) @ matrix
+    return (product + expand_rows(base, *layout.plain)).index_add(0, layout.own, mine)
+
+
+class _SetLinear(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout
+    ) -> Tensor:
+        ctx.save_for_backward(rows, matrix, both, center)
+        ctx.layout = layout
+        if fused(rows):
+            from smpgnn.ops import cuda
+
+            out: Tensor = cuda.set_linear(
+                rows, matrix, both, center, layout.small_owner, *layout.small
+            )
+            return out
+        base, mine = both.chunk(2, dim=1)
+        out = (base - center.to(matrix.dtype) @ matrix).index_select(0, layout.owner)
+        out.index_add_(0, layout.own, mine)
+        return out.addmm_(rows, matrix)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        rows, matrix, both, center = ctx.saved_tensors
+        layout: RowLayout = ctx.layout
+        if torch.is_grad_enabled():
+            again = differentiable_gradients(
+                lambda r, m, b, c: set_linear_reference(r, m, b, c, layout),
+                (rows, matrix, both, center),
+                [grad],
+            )
+            return *again, None
+        width = matrix.size(1)
+        if fused(rows):
+            from smpgnn.ops import cuda
+
+            dx, slope, d_both = cuda.set_linear_backward(grad, rows, matrix, center, *layout.small)
+        else:
+            dx = grad @ matrix.t() if ctx.needs_input_grad[0] else None
+            d_both = torch.cat([layout.plain[0](grad), grad.index_select(0, layout.own)], dim=1)
+            slope = rows.t() @ grad
+            slope -= torch.outer(center.to(slope.dtype), d_both[:, :width].sum(0))
+        d_center = None
+        if ctx.needs_input_grad[3]:
+            total = d_both[:, :width].sum(0)
+            d_center = -(total @ matrix.t().to(total.dtype)).to(center.dtype)
+        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None

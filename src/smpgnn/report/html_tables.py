@@ -1,0 +1,221 @@
+"""Tables of the page: sortable, in a box that scrolls on a narrow screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import fmean
+from typing import Any
+
+from smpgnn.experiments.records import Choice, Record
+from smpgnn.report.collect import Scaling, Summary, TableReport, Timings
+from smpgnn.report.markdown import number, signed
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell: its HTML, and the value that it is sorted by ('' stays last)."""
+
+    html: str
+    value: str = ""
+    kind: str = ""
+
+
+def text(content: str) -> Entry:
+    return Entry(escape(content), content, "text")
+
+
+def figure(value: float, shown: str) -> Entry:
+    return Entry(escape(shown), repr(float(value)))
+
+
+def sortable(heads: Sequence[str], rows: Sequence[Sequence[Entry]]) -> str:
+    """A table whose columns sort; the first entry of a row is its head."""
+    head = "".join(
+        f'<th scope="col"><button type="button">{escape(name).replace(", ", ",<br>")}</button></th>'
+        for name in heads
+    )
+    body = []
+    for first, *rest in rows:
+        cells = "".join(
+            f'<td data-value="{escape(entry.value)}"'
+            f"{f' class={chr(34)}{entry.kind}{chr(34)}' if entry.kind else ''}>{entry.html}</td>"
+            for entry in rest
+        )
+        body.append(
+            f'<tr><th scope="row" data-value="{escape(first.value)}">{first.html}</th>{cells}</tr>'
+        )
+    return (
+        f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def results_table(report: TableReport) -> str:
+    """Ours with the spread over seeds, the paper's figure and the difference below."""
+    best = {cell.name: report.best(cell.name) for cell in report.cells}
+    rows = [
+        [
+            text(row.name),
+            *(
+                _result(report, report.summary(row.name, cell.name), best[cell.name])
+                for cell in report.cells
+            ),
+        ]
+        for row in report.rows
+    ]
+    return sortable(["method", *(cell.label for cell in report.cells)], rows)
+
+
+def _result(report: TableReport, summary: Summary, best: float | None) -> Entry:
+    digits, lines = report.table.digits, []
+    if summary.mean is None:
+        lines.append('<span class="muted">—</span>')
+    else:
+        shown = number(summary.mean, digits)
+        kind = ' class="best"' if best is not None and shown == number(best, digits) else ""
+        lines.append(f"<span{kind}>{shown}</span>")
+        if summary.spread is not None:
+            lines.append(f' <small class="spread">±{summary.spread:.{digits}f}</small>')
+    if summary.paper is not None:
+        lines.append(f"<small>paper {number(summary.paper, digits)}</small>")
+    if summary.difference is not None:
+        better = (summary.difference > 0) == report.table.larger_is_better
+        shown = signed(summary.difference, digits)
+        kind = "" if float(shown.replace("−", "-")) == 0 else "good" if better else "bad"
+        lines.append(f'<small class="{kind}">{shown}</small>')
+    return Entry("".join(lines), "" if summary.mean is None else repr(summary.mean))
+
+
+def costs_table(report: TableReport) -> str:
+    """Time and memory of each training, means over the seeds."""
+    heads = [
+        "method", "trained for", "parameters", "seeds", "epochs", "best epoch", "time a run (s)",
+        "time an epoch (s)", "peak memory (MiB)", "memory of", "at a time", "device",
+    ]  # fmt: skip
+    rows = []
+    for row, label, records in report.trainings:
+        first = records[0]
+        means = [
+            (fmean(r.epochs for r in records), ".0f"),
+            (fmean(r.best_epoch for r in records), ".0f"),
+            (fmean(r.wall_time_s for r in records), ",.1f"),
+            (fmean(r.seconds_per_epoch for r in records), ".3g"),
+            (max(r.peak_memory_mib for r in records), ",.0f"),
+        ]
+        rows.append(
+            [
+                text(row),
+                text(label),
+                figure(first.parameters, f"{first.parameters:,}"),
+                figure(len(records), str(len(records))),
+                *(figure(value, format(value, how)) for value, how in means),
+                text(first.memory_of),
+                figure(first.jobs, str(first.jobs)),
+                text(first.device),
+            ]
+        )
+    return sortable(heads, rows)
+
+
+def choices_table(choices: Sequence[Choice]) -> str:
+    """The candidate rates of each search with their values on held-back training graphs."""
+    rows = [
+        [
+            text(choice.row),
+            text(choice.training),
+            figure(trial.lr, f"{trial.lr:g}"),
+            Entry(escape(trial.error or "—"), "", "text")
+            if trial.validation is None
+            else figure(trial.validation, f"{trial.validation:.4g}"),
+            figure(trial.epochs, str(trial.epochs)),
+            text("chosen" if trial.lr == choice.chosen else ""),
+        ]
+        for choice in choices
+        for trial in choice.trials
+    ]
+    metric = choices[0].metric
+    return sortable(["method", "chosen at", "rate", f"held back: {metric}", "epochs", ""], rows)
+
+
+def shared_settings(records: Sequence[Record]) -> dict[str, Any]:
+    """The settings that all records have in common."""
+    first = records[0].config
+    return {
+        name: value
+        for name, value in first.items()
+        if all(record.config.get(name) == value for record in records)
+    }
+
+
+def settings_list(settings: dict[str, Any]) -> str:
+    entries = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(_shown(value))}</dd></div>"
+        for name, value in settings.items()
+    )
+    return f"<dl>{entries}</dl>"
+
+
+def runs_table(report: TableReport) -> str:
+    """Every run: what it has of its own among the settings, its value, versions and commit."""
+    records = [r for _, _, several in report.trainings for r in several]
+    labels = {id(r): label for _, label, several in report.trainings for r in several}
+    shared = shared_settings(records)
+    own = [name for name in records[0].config if name not in shared]
+    versions = list(dict.fromkeys(name for record in records for name in record.versions))
+    rows = [
+        [
+            text(record.row),
+            text(labels[id(record)]),
+            figure(record.seed, str(record.seed)),
+            *(_setting(record.config.get(name)) for name in own),
+            text(record.protocol),
+            text(record.commit or "—"),
+            *(text(record.versions.get(name, "—")) for name in versions),
+        ]
+        for record in records
+    ]
+    return sortable(["method", "trained for", "seed", *own, "protocol", "commit", *versions], rows)
+
+
+def timings_table(timings: Timings) -> str:
+    """A benchmark that is a list of cases, as it is."""
+    heads = list(dict.fromkeys(name for row in timings.rows for name in row))
+    rows = [[_setting(row.get(name)) for name in heads] for row in timings.rows]
+    return sortable([name.replace("_", " ") for name in heads], rows)
+
+
+def scaling_table(scaling: Scaling) -> str:
+    """What the paper states for a layer beside the measured growth with the number of nodes."""
+    rows = [
+        [
+            text(method.name),
+            text(method.paper_memory or "—"),
+            _exponent(method.memory_exponent),
+            text(method.paper_time or "—"),
+            _exponent(method.time_exponent),
+        ]
+        for method in scaling.methods
+    ]
+    return sortable(["method", "paper: memory", "measured", "paper: time", "measured"], rows)
+
+
+def _exponent(value: float | None) -> Entry:
+    if value is None:
+        return Entry("—")
+    return Entry(f"n<sup>{value:.2f}</sup>", repr(value))
+
+
+def _setting(value: Any) -> Entry:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return text("" if value is None else _shown(value))
+    return figure(value, _shown(value))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

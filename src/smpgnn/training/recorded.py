@@ -1,0 +1,214 @@
+"""Steps recorded as CUDA graphs: hundreds of launches become one.
+
+On a GPU the kernels of a step on small graphs take less time than it takes to launch them. A step
+on batches of fixed size (`smpgnn.data.padded`) is recorded once and replayed for every batch; a
+batch that does not fit the room is run the ordinary way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.layers import DefaultSMPLayer, FastSMPLayer
+from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
+from smpgnn.ops.backend import has_kernels
+from smpgnn.training.network import run_network
+from smpgnn.training.tasks import Task
+
+#: Runs before the recording, in which kernels are compiled and libraries set up.
+WARM_UP = 3
+
+
+def can_record(network: nn.Module, device: torch.device) -> bool:
+    """Whether steps of this network can be recorded: its kernels ask nothing of the CPU."""
+    if device.type != "cuda" or not has_kernels():
+        return False
+    if type(network) not in (SMP, MPNN, MultiTaskSMP, MultiTaskMPNN):
+        return False
+    backbone: Any = network.backbone
+    plain = getattr(network, "level", "graph") == "node" or isinstance(network, MultiTaskSMP)
+    pooled = plain or all(
+        type(module).__name__ != "PooledNodeExtractor" for module in network.modules()
+    )
+    return (
+        pooled
+        and backbone.identifiers in ("onehot", "nodes")
+        and all(isinstance(layer, DefaultSMPLayer | FastSMPLayer) for layer in backbone.layers)
+    )
+
+
+def uses_contexts(network: nn.Module) -> bool:
+    backbone: Any = network.backbone
+    return bool(backbone.identifiers != "nodes")
+
+
+class Recording:
+    """A function of a padded batch as a CUDA graph.
+
+    Args:
+        store: makes the batches.
+        function: what to do with a batch and its index; its results are tensors of fixed shape, and
+            are overwritten by the next call.
+        modules: whose buffers (running statistics) the runs before the recording must not change.
+    """
+
+    def __init__(
+        self,
+        store: PaddedStore,
+        function: Callable[[GraphBatch, PaddedIndex], Any],
+        modules: nn.Module,
+    ) -> None:
+        self.store, self.function, self.modules = store, function, modules
+        self.graphs = torch.full((store.capacity.graphs,), -1, device=store.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.result: Any = None
+
+    def record(self) -> None:
+        """Run the function a few times on small graphs, then record it."""
+        buffers = [buffer.clone() for buffer in self.modules.buffers()]
+        # Deterministic algorithms fill fresh memory, which would cost a pass for each tensor.
+        settings: Any = torch.utils.deterministic
+        fill = settings.fill_uninitialized_memory
+        settings.fill_uninitialized_memory = False
+        count = min(self.store.capacity.graphs, self.store.num_nodes.numel())
+        self.graphs[:count] = self.store.num_nodes.topk(count, largest=False).indices
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                self.function(*self.store.batch(self.graphs))
+        torch.cuda.current_stream().wait_stream(side)
+        for buffer, value in zip(self.modules.buffers(), buffers, strict=True):
+            buffer.copy_(value)
+        for parameter in self.modules.parameters():
+            parameter.grad = None  # the recorded step then sets gradients instead of adding to them
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.result = self.function(*self.store.batch(self.graphs))
+        settings.fill_uninitialized_memory = fill
+
+    def __call__(self, graphs: Tensor) -> Any:
+        """The result for these graphs, at most as many as there is room for."""
+        if self.graph is None:
+            self.record()
+        assert self.graph is not None
+        self.graphs[: graphs.numel()].copy_(graphs, non_blocking=True)
+        if graphs.numel() < self.graphs.numel():
+            self.graphs[graphs.numel() :] = -1
+        self.graph.replay()
+        return self.result
+
+
+def run_padded(network: nn.Module, batch: GraphBatch, index: PaddedIndex) -> Any:
+    """The outputs of a network for the graphs (or nodes) of a padded batch."""
+    backbone: Any = network.backbone
+    out = network(
+        batch.x if backbone.in_channels else None,
+        batch.edge_index,
+        batch.edge_attr if backbone.edge_channels else None,
+        batch.batch,
+        num_nodes=batch.num_nodes,
+        index=index,
+    )
+    if isinstance(out, tuple):
+        return out[0], out[1][: batch.num_graphs - 1]
+    return out if getattr(network, "level", "graph") == "node" else out[: batch.num_graphs - 1]
+
+
+class Recorder:
+    """Training and validation steps of a network, recorded where the batch fits.
+
+    Args:
+        network: in training mode while `step` is called, in eval mode while `outputs` is.
+        task: gives the loss.
+        train: the training data, on the device of the network.
+        val: the validation data, likewise.
+        batch_size: graphs in a batch.
+        clip: largest norm of the gradient; 0: no limit.
+        dtype: of autocast, or None.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        task: Task,
+        train: GraphStore,
+        val: GraphStore,
+        batch_size: int,
+        clip: float = 0.0,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self.network, self.task, self.clip, self.dtype = network, task, clip, dtype
+        self.train, self.val = train, val
+        contexts = uses_contexts(network)
+        self._steps = Recording(
+            PaddedStore(train, Capacity.of(train, batch_size), contexts), self._step, network
+        )
+        self._outputs = Recording(
+            PaddedStore(val, Capacity.of(val, batch_size), contexts), self._output, network
+        )
+        self._grads: list[Tensor | None] = []
+
+    def record(self) -> None:
+        """Record both steps; the weights stay as they are."""
+        mode = self.network.training
+        self.network.train()
+        self._steps.record()
+        self._grads = [parameter.grad for parameter in self.network.parameters()]
+        self.network.eval()
+        self._outputs.record()
+        self.network.train(mode)
+
+    def step(self, graphs: Tensor) -> Tensor:
+        """The loss of these training graphs (numbers, on the CPU); the gradients are set."""
+        if self._steps.store.fits(graphs):
+            for parameter, grad in zip(self.network.parameters(), self._grads, strict=True):
+                parameter.grad = grad
+            loss: Tensor = self._steps(graphs)
+            return loss.clone()
+        batch = self.train.batch(graphs)
+        self.network.zero_grad(set_to_none=True)
+        with _autocast(self.dtype):
+            loss = self.task.loss(run_network(self.network, batch), batch)
+        return self._backward(loss)
+
+    def outputs(self, graphs: Tensor) -> tuple[Any, GraphBatch]:
+        """The outputs for these validation graphs, and their batch."""
+        batch = self.val.batch(graphs)
+        if not self._outputs.store.fits(graphs):
+            with torch.no_grad(), _autocast(self.dtype):
+                return run_network(self.network, batch), batch
+        out = self._outputs(graphs)
+        if isinstance(out, tuple):
+            return (out[0][: batch.num_nodes], out[1][: batch.num_graphs]), batch
+        level = getattr(self.network, "level", "graph")
+        return out[: batch.num_nodes if level == "node" else batch.num_graphs], batch
+
+    def _step(self, batch: GraphBatch, index: PaddedIndex) -> Tensor:
+        with _autocast(self.dtype):
+            loss = self.task.loss(run_padded(self.network, batch, index), batch)
+        return self._backward(loss)
+
+    def _backward(self, loss: Tensor) -> Tensor:
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.clip:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.clip, foreach=True)
+        return loss.detach()
+
+    def _output(self, batch: GraphBatch, index: PaddedIndex) -> Any:
+        with torch.no_grad(), _autocast(self.dtype):
+            return run_padded(self.network, batch, index)
+
+
+def _autocast(dtype: torch.dtype | None) -> Any:
+    if dtype is None:
+        return nullcontext()
+    return torch.autocast("cuda", dtype=dtype, cache_enabled=False)

@@ -1,0 +1,154 @@
+"""`smpgnn reproduce` and `smpgnn report`: real commands, real processes, small trainings."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import done, smpgnn
+from training.processes import finish, start
+
+from smpgnn.experiments.records import read_records
+
+SMALL = (
+    "--samples", "64", "--device", "cpu",
+    "--set", "hidden_channels=8", "num_layers=2", "batch_size=1000",
+)  # fmt: skip
+EPOCHS = 75
+TRIAL = 15
+
+
+def wait_for_two_runs(process: subprocess.Popen[str], work: Path) -> None:
+    """Until two runs have two epochs each."""
+    end = time.monotonic() + 240
+    while sum(file.read_text().count("\n") > 2 for file in work.glob("*/*/*/metrics.csv")) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path) -> None:
+    results, work = tmp_path / "results", tmp_path / "work"
+    command = [
+        "reproduce", "cycle_detection", "--rows", "SMP", "GIN", "--cells", "4-12",
+        "--seeds", "3", "--jobs", "2", "--epochs", str(EPOCHS),
+        *SMALL, "towers=3",  # which does not divide the channels of SMP; GIN has none
+        "--results", str(results), "--work-dir", str(work),
+    ]  # fmt: skip
+    process = start(command)
+    wait_for_two_runs(process, work)
+    process.send_signal(signal.SIGINT)
+    status, out, err = finish(process)
+    assert status == 130, (out, err)
+    assert "interrupted; the same command goes on where it was." in err
+    assert "Traceback" not in err
+    assert not list(results.rglob("*-seed*"))
+    assert not list(tmp_path.rglob(".*"))
+    found = done(*command, "--dry-run").out
+    assert "2 trainings: 0 answered by records, 2 to do; 6 short ones" in found
+
+    status, out, err = finish(start(command))
+    assert status == 1, (out, err)
+    assert "goes on after epoch " in err
+    assert "smpgnn: cycle_detection: SMP, 4-20, rate 0.001: towers=3 must divide" in err
+    assert "SMP, 4-12, seed 3: not started: a trial of its learning rate failed." in err
+    assert "4 failed, 0 left." in out
+    (record,) = read_records(results)
+    assert (record.row, record.cell, record.seed, record.epochs) == ("GIN", [4, 12], 3, EPOCHS)
+    assert record.reduced
+    assert record.jobs == 2
+    assert list(record.curves.epoch) == list(range(1, EPOCHS + 1))
+    logs = "".join(log.read_text() for log in (work / "logs").glob("*.log"))
+    assert "cycle_detection: GIN, 4-12, seed 3" in logs
+
+    choice = record.search
+    assert choice is not None
+    assert [(trial.lr, trial.epochs) for trial in choice.trials] == [
+        (3e-4, TRIAL),
+        (1e-3, TRIAL),
+        (3e-3, TRIAL),
+    ]
+    assert record.config["lr"] == choice.chosen
+    best = max(trial.validation or 0 for trial in choice.trials)
+    assert next(t for t in choice.trials if t.lr == choice.chosen).validation == best
+    stored = (results / "cycle_detection/gin/search-4-20-reduced.json").read_text()
+    assert json.loads(stored)["chosen"] == choice.chosen
+
+    # what is answered is not trained again: no worker is started
+    finished = done(*(word for word in command if word != "SMP"))
+    assert finished.out == "all 1 trainings are answered by records already.\n"
+    assert finished.err == ""
+
+    page = tmp_path / "out" / "report.html"
+    done("report", "--results", results, "-o", page, "--markdown", tmp_path / "r.md")
+    assert "Reduced runs" in page.read_text()
+    assert f"| GIN | {record.value:.1f} |" in (tmp_path / "r.md").read_text()
+
+
+def test_the_time_limit_ends_it_in_good_order(tmp_path: Path) -> None:
+    found = smpgnn(
+        "reproduce", "cycle_detection", "--rows", "GIN", "--cells", "4-12", "--seeds", "0",
+        "--no-search", "--minutes", "0.01", "--epochs", "100000", *SMALL,
+        "--results", tmp_path / "r", "--work-dir", tmp_path / "w",
+    )  # fmt: skip
+    assert found.status == 0
+    assert "0 failed, 1 left." in found.out
+    assert "the 0.01 minutes are over; the same command goes on where it was." in found.err
+
+
+def test_two_do_not_work_in_the_same_folder(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    (tmp_path / "w" / "zinc").mkdir(parents=True)
+    words = ("reproduce", "zinc", "--results", tmp_path / "r", "--work-dir", tmp_path / "w")
+    with (tmp_path / "w" / "zinc" / "lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        found = smpgnn(*words)
+    assert found.status == 2
+    assert "another smpgnn reproduce works there: wait for its end, or take another" in found.err
+
+
+def test_a_dry_run_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from smpgnn.cli.main import run\n"
+        "run(sys.argv[1:]); print(sorted({'torch', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    )
+    words = ["reproduce", "zinc", "--dry-run", "--results", str(tmp_path)]
+    found = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120
+    )
+    lines = found.stdout.splitlines()
+    assert lines[-1] == "[]", found
+    assert lines[-2].startswith("42 trainings: 0 answered by records, 42 to do; 21 short ones")
+    assert "open    zinc: SMP, no-edge-features, seed 0, " in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("reproduce cycels", "TABLE 'cycels': there is none of this name"),
+        ("reproduce zinc --rows SMB", "--rows 'SMB': there is none of this name; known are:"),
+        ("reproduce zinc --jobs 0", "--jobs 0: must be 1 or more."),
+        ("reproduce zinc --minutes nan", "--minutes nan: must be 0 or more."),
+        ("reproduce zinc --set epochs", "--set epochs: must be NAME=VALUE"),
+        ("reproduce zinc --set depth=3", "--set: unknown key 'depth'"),
+        ("reproduce zinc --seed 1", "unknown argument '--seed': did you mean --seeds?"),
+        ("reproduce", "the following arguments are required: TABLE"),
+        ("report --results nowhere", "nowhere: there is no such folder"),
+    ],
+)
+def test_bad_words_are_one_sentence(words: str, message: str) -> None:
+    found = smpgnn(*words.split(), *(["--dry-run"] if "zinc" in words else []))
+    assert found.status == 2
+    assert message in found.err
+    assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("verb", ["reproduce", "report"])
+def test_help_shows_examples(verb: str) -> None:
+    found = done(verb, "--help").out
+    assert f"smpgnn {verb}" in found.split("examples:", 1)[1]

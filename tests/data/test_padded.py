@@ -1,0 +1,117 @@
+"""Batches of fixed size: what is not used of the room changes nothing, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import pytest
+import torch
+from strategies import ODD, assert_same, cycle, make_case, path, randomize
+from torch import Tensor, nn
+
+from smpgnn import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
+from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.data.store import GraphStore
+from smpgnn.training.recorded import can_record, run_padded, uses_contexts
+
+GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
+CHOSEN = [4, 2, 0, 3]
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "default": lambda: SMP(2, 2, 4, 2, edge_channels=3, norm="batch", towers=2, residual=True,
+                           message_residual=True, update_residual=True, shared_extractor=True),
+    "fast": lambda: SMP(2, 2, 3, 3, "fast", norm="batch"),
+    "layer norm": lambda: SMP(2, 2, 3, 3, "fast", norm="layer"),
+    "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
+    "ablation": lambda: MPNN(2, 2, 3, 2, edge_channels=3, norm="batch"),
+    "multi-task": lambda: MultiTaskSMP(2, 3, 2, 4, 2, state_channels=3),
+    "multi-task ablation": lambda: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", state_channels=3),
+}  # fmt: skip
+
+
+def make_store() -> GraphStore:
+    case = make_case(GRAPHS, 2, 3)
+    sizes = torch.bincount(case.batch, minlength=len(GRAPHS))
+    owner = case.batch[case.edge_index[0]]
+    order = torch.argsort(owner, stable=True)
+    counts = torch.bincount(owner, minlength=len(GRAPHS))
+    node_ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    return GraphStore(
+        node_ptr,
+        torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)]),
+        case.edge_index[:, order] - node_ptr[owner[order]],
+        case.x.detach(),
+        case.edge_attr.detach()[order],
+        torch.arange(len(GRAPHS)).unsqueeze(1).float(),
+    )
+
+
+def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> list[Tensor]:
+    outs = [out] if isinstance(out, Tensor) else list(out)  # type: ignore[call-overload]
+    outs = [o[:n] for o, n in zip(outs, real, strict=True)]
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(o.shape, generator=generator, dtype=o.dtype) for o in outs]
+    sum((o * w).sum() for o, w in zip(outs, weights, strict=True)).backward()
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
+    return [*(o.detach() for o in outs), *grads, *(b.double() for b in network.buffers())]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_padding_does_not_show(name: str, training: bool) -> None:
+    store = make_store()
+    network = randomize(NETWORKS[name]()).train(training)
+    other = deepcopy(network)
+    batch = store.batch(CHOSEN)
+    backbone = network.backbone
+    edge_attr = batch.edge_attr.double() if backbone.edge_channels else None
+    out = network(batch.x.double(), batch.edge_index, edge_attr, batch.batch, batch_size=4)
+    levels = {2: [batch.num_nodes, 4], 1: [batch.num_nodes if name == "node level" else 4]}
+    real = levels[1 if isinstance(out, Tensor) else 2]
+    expected = outputs_and_gradients(network, out, real)
+
+    padded = PaddedStore(store, Capacity(6, 40, 80, 300), uses_contexts(network))
+    padded.x, padded.edge_attr = padded.x.double(), padded.edge_attr.double()
+    room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
+    actual = outputs_and_gradients(other, run_padded(other, room, index), real)
+    assert_same(actual, expected, tolerance=1e-11)
+
+
+def test_targets_of_what_is_not_there_are_unknown() -> None:
+    padded = PaddedStore(make_store(), Capacity(3, 40, 80, 300))
+    batch, index = padded.batch(torch.tensor([5, -1, 1]))
+    assert batch.y[[0, 2], 0].tolist() == [5, 1]
+    assert batch.y[1].isnan().all()
+    assert index.present.tolist() == [1, 0, 1, 0]
+    assert index.topology.graph_size.tolist() == [1, 0, 5, 34]
+
+
+def test_what_fits() -> None:
+    padded = PaddedStore(make_store(), Capacity(3, 15, 40, 90))
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26)
+    assert padded.fits(torch.tensor([1, 5]))
+    assert not padded.fits(torch.tensor([4, 0]))  # 15 nodes: one must be left
+    assert not padded.fits(torch.tensor([4, 1]))  # 106 rows
+    assert not padded.fits(torch.tensor([1, 5, 2, 5]))  # 4 graphs
+
+
+def test_capacity_of_a_store_has_room_for_its_batches() -> None:
+    store = make_store()
+    room = Capacity.of(store, 3)
+    padded = PaddedStore(store, room)
+    for graphs in torch.combinations(torch.arange(len(GRAPHS)), 3):
+        assert padded.fits(graphs)
+    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == 0
+
+
+def test_a_cpu_records_nothing() -> None:
+    assert not can_record(NETWORKS["fast"](), torch.device("cpu"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_what_can_be_recorded() -> None:
+    cuda = torch.device("cuda")
+    for make in NETWORKS.values():
+        assert can_record(make(), cuda)
+    assert not can_record(SMP(2, 2, 3, 3, "fast", "neighborhood"), cuda)
+    assert not can_record(SMP(2, 2, 3, 3, "fast", pooling="max"), cuda)

@@ -1,0 +1,58 @@
+"""Whole networks by the kernels, through Triton's interpreter, equal to the plain way."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
+from torch import Tensor, nn
+
+from smpgnn import SMP, MultiTaskSMP
+from smpgnn.ops import backend
+
+pytestmark = [
+    pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="tests/test_cuda.py does it on the GPU"),
+]
+
+GRAPHS = [path(5), ODD["empty"], ODD["loops"], ODD["directed cycle"], ODD["single"]]
+NETWORKS: dict[str, tuple[int, Any]] = {
+    "default": (3, lambda s: SMP(2, 2, 4, 2, "default", s, 3, norm="batch", towers=2,
+                                 message_residual=True, update_residual=True)),
+    "fast": (0, lambda s: SMP(2, 2, 3, 3, "fast", s, norm="batch", residual=True)),
+    "node level": (0, lambda s: SMP(2, 2, 3, 2, "fast", s, level="node", norm="layer")),
+    "multi-task": (0, lambda s: MultiTaskSMP(2, 3, 2, 4, 2, "default", s, state_channels=3)),
+}  # fmt: skip
+
+
+def call(model: nn.Module, case: Any) -> tuple[list[Tensor], list[Tensor]]:
+    model = deepcopy(model)
+    leaves = [None if v is None else v.clone().requires_grad_() for v in (case.x, case.edge_attr)]
+    out = model(leaves[0], case.edge_index, leaves[1], case.batch, batch_size=case.num_graphs)
+    outputs = [out] if isinstance(out, Tensor) else list(out)
+    wanted = [*model.parameters(), *[leaf for leaf in leaves if leaf is not None]]
+    generator = torch.Generator().manual_seed(0)
+    weights = [torch.randn(o.shape, generator=generator, dtype=o.dtype) for o in outputs]
+    total = sum((o * w).sum() for o, w in zip(outputs, weights, strict=True))
+    found = torch.autograd.grad(total, wanted, allow_unused=True)
+    grads = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+    return [o.detach() for o in outputs], [*grads, *(b.double() for b in model.buffers())]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_kernels_equal_the_plain_way(
+    network: str, identifiers: str, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make(identifiers)).train(training)
+    case = make_case(GRAPHS, 2, edge_channels)
+    expected, rest = call(model, case)
+    monkeypatch.setattr(backend, "INTERPRETED", True)
+    actual, other = call(model, case)
+    assert_same(actual, expected, tolerance=1e-9)
+    assert_same(other, rest, tolerance=1e-9)

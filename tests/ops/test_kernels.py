@@ -1,0 +1,217 @@
+"""The Triton kernels, on a GPU or by Triton's interpreter, against the plain forms."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import ODD, SCHEMES, assert_same, make_case, path
+from torch import Tensor
+
+pytest.importorskip("triton", reason="needs triton")
+
+from smpgnn.context import ContextIndex
+from smpgnn.ops.attention import attend_reference
+from smpgnn.ops.default_core import DefaultWeights, default_core_reference
+from smpgnn.ops.fast_core import fast_core_reference
+from smpgnn.ops.fold import fold_reference
+from smpgnn.ops.kernels import dense, fold, messages, moments, segment
+from smpgnn.ops.moments import measure_reference
+from smpgnn.ops.neighbor import neighbor_sum
+from smpgnn.ops.set_map import set_linear_reference
+from smpgnn.ops.sparse import segment_max
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
+
+
+def make_index(identifiers: str) -> ContextIndex:
+    topology = make_case(GRAPHS).topology.to(DEVICE)
+    if identifiers == "nodes":
+        return ContextIndex.of_nodes(topology)
+    return ContextIndex.build(topology, identifiers, 2)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    value = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return value.to(DEVICE).requires_grad_()
+
+
+def gradients(out: Tensor | tuple[Tensor, ...], grads: list[Tensor], inputs: list[Tensor]) -> list:
+    outs = [out] if isinstance(out, Tensor) else list(out)
+    return list(torch.autograd.grad(outs, inputs, grads))
+
+
+ALL = [*SCHEMES, "nodes"]
+WIDTHS = [3, 16]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("identifiers", ALL)
+def test_neighbor_sum_and_its_transpose(identifiers: str, width: int) -> None:
+    index = make_index(identifiers)
+    rows, grad = draw(index.num_rows, width), draw(index.num_rows, width, seed=1).detach()
+    routes = index.routes.tensors()
+    expected = neighbor_sum(rows, index.lift)
+    back = gradients(expected, [grad], [rows])
+    assert_same(messages.neighbor_sum(rows.detach(), routes, False, False), expected.detach())
+    assert_same(messages.neighbor_sum(grad, routes, True, False), back[0])
+    base = draw(index.num_rows, width, seed=2).detach()
+    unscaled = messages.neighbor_sum(grad, routes, True, False, scaled=False, base=base)
+    scale = index.lift.scale.unsqueeze(1)
+    has = scale.squeeze(1) > 0
+    assert_same((unscaled - base)[has] * scale[has], back[0][has])
+
+
+@pytest.mark.parametrize("squares", [True, False])
+@pytest.mark.parametrize("identifiers", ALL)
+def test_moments(identifiers: str, squares: bool) -> None:
+    layout = make_index(identifiers).layout
+    rows = draw(layout.owner.numel(), 3)
+    _, *expected = measure_reference(rows, layout, True)
+    count = layout.count.double()
+    own, mean, within = moments.moments(rows.detach(), *layout.small, layout.multiplicity)
+    middle = count @ mean / count.sum()
+    total = within.sum(0) + count @ (mean - middle).square()
+    assert_same([own, mean, total], [value.detach() for value in expected])
+    grads = [torch.randn_like(value) for value in (rows, *expected)]
+    grads[3] = grads[3] if squares else torch.zeros_like(grads[3])
+    back = gradients((rows, *expected), grads, [rows])
+    actual = moments.moments_backward(
+        grads[0], rows.detach(), grads[1], grads[2], grads[3] if squares else None, middle,
+        *layout.small, layout.count, layout.multiplicity, False,
+    )  # fmt: skip
+    assert_same(actual, back[0])
+    found = fold.statistics(mean, within, layout.count)
+    assert_same(list(found), [middle, total, count.sum().unsqueeze(0)])
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(3, 3), (1, 16), (17, 2)])
+@pytest.mark.parametrize("identifiers", ALL)
+def test_set_linear(identifiers: str, inside: int, outside: int) -> None:
+    layout = make_index(identifiers).layout
+    size, count = layout.owner.numel(), layout.own.numel()
+    rows, matrix = draw(size, inside), draw(inside, outside)
+    both, center = draw(count, 2 * outside), draw(inside)
+    expected = set_linear_reference(rows, matrix, both, center, layout)
+    given = [value.detach() for value in (rows, matrix, both, center)]
+    owner = layout.small_owner
+    assert_same(dense.set_linear(*given, owner, *layout.small), expected.detach())
+    grad = torch.randn_like(expected)
+    back = gradients(expected, [grad], [rows, matrix, both])
+    actual = dense.set_linear_backward(grad, given[0], given[1], given[3])
+    assert_same([*actual, moments.sums(grad, *layout.small)], back)
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(3, 3), (1, 16), (17, 2)])
+def test_fold(inside: int, outside: int) -> None:
+    """The matrix, the terms and, where the rows are shifted by it, the center."""
+    contexts = 37
+    mean, squares = draw(contexts, inside), draw(inside).detach().square().requires_grad_()
+    gamma, beta = draw(inside, seed=1), draw(inside, seed=2)
+    w1, w23, bias = draw(inside, outside), draw(inside, 2 * outside), draw(outside)
+    count = torch.arange(contexts, device=DEVICE) % 5
+    total = count.sum().double().unsqueeze(0)
+    inputs = [mean, squares, gamma, beta, w1, w23, bias]
+    matrix, both, middle = fold_reference(*inputs, total, count, 1e-5)
+    given = [value.detach() for value in inputs]
+    running = [torch.zeros(inside, device=DEVICE, dtype=torch.float64) for _ in range(2)]
+    actual = fold.fold(given[0], middle.detach(), given[1], total, *given[2:], *running, 1e-5, 0.1)
+    assert_same(list(actual[:2]), [matrix.detach(), both.detach()])
+    variance = given[1] / total
+    assert_same(running, [0.1 * middle.detach(), 0.1 * variance * total / (total - 1)])
+    grads = [torch.randn_like(matrix), torch.randn_like(both)]
+    # the set map subtracts the center from the rows: its gradient is −(Σ_i d_base_i) · matrixᵀ
+    d_center = -(grads[1][:, :outside].sum(0) @ matrix.detach().t())
+    back = gradients((matrix, both, middle), [*grads, d_center], inputs)
+    found = fold.fold_backward(
+        *grads, given[0], middle.detach(), given[1], total, count, given[2], given[3], actual[2],
+        given[4], given[5], 1e-5,
+    )  # fmt: skip
+    assert_same(found, back)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("identifiers", ALL)
+def test_fast_core(identifiers: str, width: int) -> None:
+    index = make_index(identifiers)
+    inputs = [draw(index.num_rows, width), draw(width, width), draw(width, width, seed=1)]
+    expected = fast_core_reference(*inputs, index)
+    given = [value.detach() for value in inputs]
+    routes = index.routes.tensors()
+    out, sums = messages.fast(*given, routes, False)
+    assert_same(out, expected.detach())
+    grad = torch.randn_like(expected)
+    back = gradients(expected, [grad], inputs)
+    owner, scale = index.layout.small_owner, routes[2]
+    du, ds, slopes = dense.fast_update_backward(grad, given[0], sums, *given[1:], owner, scale)
+    du = messages.neighbor_sum(ds, routes, True, False, scaled=False, base=du)
+    assert_same([du, *slopes], back)
+
+
+@pytest.mark.parametrize("residuals", [(False, False), (True, True)])
+@pytest.mark.parametrize("edges", [False, True])
+@pytest.mark.parametrize("identifiers", ALL)
+def test_default_core(identifiers: str, edges: bool, residuals: tuple[bool, bool]) -> None:
+    width, index = 3, make_index(identifiers)
+    u = draw(index.num_rows, width)
+    edge = draw(index.topology.num_edges, width) if edges else None
+    matrices = [draw(width, width, seed=k) for k in range(6)]
+    biases = [draw(width, seed=k) for k in range(4)]
+    weights = DefaultWeights(*matrices, *biases)
+    expected = default_core_reference(
+        u, edge, weights, index, message_residual=residuals[0], update_residual=residuals[1]
+    )
+    wa, wb, *rest = (value.detach() for value in matrices)
+    ba, *others = (value.detach() for value in biases)
+    v = u.detach()
+    ab = torch.cat([v @ wa + ba, v @ wb], dim=1)
+    e = None if edge is None else edge.detach()
+    routes, arrived = index.routes.tensors(), index.routes.arrived
+    passes, adds = residuals
+    owner, ptr, scale = index.layout.small_owner, routes[0], routes[2]
+    sums = messages.message_sums(v, ab, e, routes, passes, False)
+    hidden, actual = dense.update(v, sums, rest, others, arrived, owner, ptr, adds)
+    assert_same(actual, expected.detach())
+    grad = torch.randn_like(expected)
+    wanted = [u, *([edge] if edges else []), *matrices, *biases]
+    found = torch.autograd.grad([expected], wanted, [grad], allow_unused=True)
+    back = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+    base, sent, slopes, columns = dense.update_backward(
+        grad, v, sums, hidden, rest, arrived, owner, scale, adds
+    )
+    dab, passed, d_edge = messages.message_gradients(sent, ab, e, base, routes, passes, False)
+    du, message, column = dense.message_backward(dab, v, wa, wb, passed if passes else base)
+    edge_part = [d_edge] if edges else []
+    assert_same([du, *edge_part, *message, *slopes, column, *columns], back)
+
+
+@pytest.mark.parametrize("identifiers", ALL)
+def test_segment_sums_and_maxima(identifiers: str) -> None:
+    layout = make_index(identifiers).layout
+    rows = draw(layout.owner.numel(), 3)
+    rows.data[::2] = rows.data[:1]  # equal largest rows share the gradient
+    expected = segment_max(rows, layout.ptr, layout.owner, layout.multiplicity)
+    top = segment.segment_max(rows.detach(), layout.ptr, layout.multiplicity)
+    assert_same(top, expected.detach())
+    grad = torch.randn_like(expected)
+    back = gradients(expected, [grad], [rows])
+    actual = segment.segment_max_backward(
+        grad, rows.detach(), top, layout.ptr, layout.multiplicity, False
+    )
+    assert_same(actual, back[0])
+    total = segment.segment_sum(rows.detach(), layout.ptr)
+    assert_same(total, layout.plain[0](rows.detach()))
+
+
+def test_attention() -> None:
+    topology = make_case(GRAPHS).topology.to(DEVICE)
+    values, query = draw(topology.num_nodes, 5), draw(topology.num_graphs, 5)
+    expected = attend_reference(values, query, topology.graph_ptr, topology.batch)
+    given = values.detach(), query.detach(), topology.graph_ptr
+    out, level = segment.attend(*given)
+    assert_same(out, expected.detach())
+    grad = torch.randn_like(expected)
+    back = gradients(expected, [grad], [values, query])
+    actual = segment.attend_backward(grad, *given[:2], out, level, topology.graph_ptr)
+    assert_same(list(actual), back)

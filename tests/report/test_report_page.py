@@ -1,0 +1,242 @@
+"""The page and the Markdown: the paper's numbers and ours, whole HTML, nothing from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from experiments.made_records import made, write
+
+from smpgnn.errors import InputError
+from smpgnn.experiments.records import Curves
+from smpgnn.experiments.tables import TABLES
+from smpgnn.report.collect import Summary, collect
+from smpgnn.report.curves import STYLES, mean_curve
+from smpgnn.report.figures import COLOURS
+from smpgnn.report.markdown import cell_text, markdown, signed
+from smpgnn.report.page import page
+
+VOID = {"meta", "br", "path", "circle"}
+
+
+class Reader(HTMLParser):
+    """Checks that elements close in order, and keeps the tables of each section as text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.section = ""
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.cells: dict[str, list[list[list[str]]]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.links += [v for k, v in attrs if k in ("href", "src", "srcset", "data") and v]
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "section":
+            self.section = str(given["id"])
+        if tag == "table":
+            self.cells.setdefault(self.section, []).append([])
+        if tag == "tr":
+            self.cells[self.section][-1].append([])
+        if tag in ("th", "td"):
+            self.cells[self.section][-1][-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in VOID
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "th" in self.open or "td" in self.open:
+            self.cells[self.section][-1][-1][-1] += f" {data}"
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Some cells of three tables, some with several seeds, one reduced."""
+    table = "cycle_detection"
+    write(
+        tmp_path,
+        *(made(table, "GIN", "4 12", seed, 97.0 + seed) for seed in range(3)),
+        made(table, "SMP", "4 12", 0, 99.94),
+        made(table, "SMP", "8 72", 0, 98.0),
+        made(table, "RP", "4 12", 0, 12.345, reduced=True, samples=9),
+        *(
+            made("graph_properties", "SMP", c.name, 0, -3.7)
+            for c in TABLES["graph_properties"].cells
+        ),
+        made("cycle_detection_matched", "SMP", "4 12", 0, 91.2),
+    )
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    points = [{"nodes": n, "ms": n / 7, "mib": n * n / 9} for n in (10, 100, 1000)]
+    own = {"method": "Fast SMP, coloring", "points": points, "measured_time_exponent": 1.25}
+    scaling = {"device": "a card", "results": [{"method": "A <fast> one", "points": points}, own]}
+    (folder / "complexity.json").write_text(json.dumps(scaling))
+    (folder / "step.json").write_text(json.dumps({"rows": [{"case": "zinc", "ours_ms": 12.5}]}))
+    steps = [
+        {"graph": "mesh", "layer": "fast", "nodes": n, "step_s": n / 500, "peak_mib": n / 3}
+        for n in (1000, 5000)
+    ]
+    slopes = [{"graph": "mesh", "layer": "fast", "step": 1.05, "memory": 0.95}]
+    (folder / "scale.json").write_text(json.dumps({"points": steps, "exponents": slopes}))
+    (folder / "loader.json").write_text(json.dumps({"batch_ms": 3}))
+    return tmp_path
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside(results: Path) -> None:
+    text = page(collect(results))
+    reader = read(text)
+    assert text.startswith("<!DOCTYPE html>")
+    assert all(link.startswith("#") for link in reader.links)
+    assert {link[1:] for link in reader.links} <= set(reader.ids)
+    for word in ("http:", "https:", "url(", "@import", "<link"):
+        assert word not in text
+    assert 'name="viewport"' in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_ours_stands_beside_the_papers(results: Path) -> None:
+    reader = read(page(collect(results)))
+    rows = {row[0].split(" ", 1)[1].strip(): row for row in reader.cells["cycle_detection"][0]}
+    gin = " ".join(rows["GIN"][1].split())
+    assert gin == "98.0 ±1.0 paper 98.3 −0.3"
+    assert " ".join(rows["SMP"][1].split()) == "99.9 paper 100.0 −0.1"
+    assert " ".join(rows["SMP"][12].split()) == "98.0 paper 99.9 −1.9"
+    assert " ".join(rows["MPNN"][1].split()) == "— paper 98.5"
+    assert " ".join(rows["GIN + degree"][11].split()) == "—"  # the paper has none either
+    matched = reader.cells["cycle_detection_matched"][0]
+    assert " ".join(matched[3][1].split()) == "91.2"
+    # a table without any record still shows the paper's numbers and how to get ours
+    zinc = reader.cells["zinc"][0]
+    assert " ".join(zinc[-1][2].split()) == "— paper 0.138"
+
+
+def test_reduced_runs_never_stand_beside_the_papers(results: Path) -> None:
+    text = page(collect(results))
+    reader = read(text)
+    rows = {row[0].strip(): row for row in reader.cells["cycle_detection"][0]}
+    assert " ".join(rows["RP"][1].split()) == "— paper 100.0"
+    head, row = reader.cells["reduced"][0]
+    assert [" ".join(cell.split()) for cell in head] == ["method", "k=4, n=12"]
+    assert [" ".join(cell.split()) for cell in row] == ["RP", "12.3"]
+    assert "paper" not in " ".join(cell for row in reader.cells["reduced"][0] for cell in row)
+
+
+def test_details_of_the_runs_are_there(results: Path) -> None:
+    text = page(collect(results))
+    reader = read(text)
+    costs, rates, runs = reader.cells["cycle_detection"][1:4]
+    gin = [cell.strip() for cell in costs[1]]
+    assert gin[:9] == ["GIN", "k=4, n=12", "12,345", "3", "3", "2", "30.0", "10", "512"]
+    assert [c.strip() for c in rates[2]][2:] == ["0.001", "71", "3", "chosen"]
+    assert "diverged" in rates[3][3]
+    heads = [cell.strip() for cell in runs[0]]
+    assert {"seed", "model", "commit", "torch", "n"} <= set(heads)
+    assert len(runs) == 1 + 5
+    assert "<dt>batch_size</dt><dd>64</dd>" in text
+    assert "Protocol modern: AdamW" in text
+    assert text.count("validation accuracy (%)") >= 2
+    assert "training NLL (nat)" in text
+    assert "A &lt;fast&gt; one" in text
+    growth, scale, steps = reader.cells["scaling"]
+    assert " ".join(" ".join(scale[1]).split()) == "fast, mesh — n 0.95 — n 1.05"
+    found = [" ".join(cell.split()) for cell in growth[2]]
+    assert found == ["Fast SMP, coloring", "n chi c", "—", "m chi c + n chi c^2", "n 1.25"]
+    assert steps[1][1].strip() == "12.5"
+
+
+def test_tables_sort(results: Path) -> None:
+    text = page(collect(results))
+    assert "aria-sort" in text.split("<script>")[1]
+    assert "addEventListener" in text
+    for table in re.findall(r'<table class="sortable">.*?</table>', text, re.DOTALL):
+        columns = table.count("<button")
+        assert columns == table.split("</thead>")[0].count("<th ")
+        for row in table.split("<tbody>")[1].split("<tr>")[1:]:
+            assert row.count("data-value=") == columns
+    assert 'data-value="98.0"' in text
+
+
+def test_best_is_bold_by_what_is_shown(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        made("zinc", "SMP", "with edge features", 0, 0.1384),
+        made("zinc", "PNA", "with edge features", 0, 0.1376),
+        made("zinc", "GIN", "with edge features", 0, 0.25),
+    )
+    text = page(collect(tmp_path))
+    assert text.count('class="best"') == 2
+    assert '<small class="good">−0.050</small>' in text  # PNA: lower is better
+    assert '<small class="">0.000</small>' in text  # SMP
+
+
+def test_an_empty_folder_gives_a_page_with_the_papers_numbers(tmp_path: Path) -> None:
+    report = collect(tmp_path)
+    text = page(report)
+    read(text)
+    assert "Not trained yet: <code>smpgnn reproduce zinc</code>" in text
+    assert "There are no records of full runs yet." in markdown(report)
+
+
+def test_markdown_has_the_same_numbers(results: Path) -> None:
+    text = markdown(collect(results))
+    assert "| GIN | 98.0 ± 1.0 (98.3, −0.3) | — (97.1) |" in text
+    assert "| SMP | −3.70 (−3.59, −0.11) |" in text
+    assert "1 to 3 seeds" in text
+    before, after = text.split("## Reduced runs")
+    assert "12.3" not in before
+    assert "| RP | 12.3 |\n" in after
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_numbers_in_words() -> None:
+    assert signed(0.04, 1) == "0.0"
+    assert signed(-0.06, 1) == "−0.1"
+    assert signed(1.0, 2) == "+1.00"
+    assert cell_text(Summary((), None), 1) == "—"
+
+
+def test_curves_are_means_over_seeds_as_far_as_all_go() -> None:
+    one = made("zinc", "SMP", "no edge features", 0, 1.0)
+    two = replace(one, curves=Curves((1.0, 2.0), (0.5, 0.2), (40.0, 60.0), (1.0, 2.0)))
+    found = mean_curve("SMP", [one, two], "validation", 0)
+    assert found.x == (1.0, 2.0)
+    assert found.y == (50.0, 70.0)
+    assert (found.low, found.high) == ((40.0, 60.0), (60.0, 80.0))
+    assert mean_curve("SMP", [one], "train_loss", 0).low == ()
+
+
+def test_no_two_methods_of_a_table_share_a_colour() -> None:
+    for table in TABLES.values():
+        assert len({STYLES[row.name] % COLOURS for row in table.rows}) == len(table.rows)
+
+
+def test_strange_files_are_named(results: Path) -> None:
+    (results / "benchmarks" / "bad.json").write_text("{")
+    with pytest.raises(InputError, match=r"bad\.json: cannot be read"):
+        collect(results)
+    (results / "benchmarks" / "bad.json").unlink()
+    record = made("zinc", "SMP", "no edge features", 0, 1.0)
+    write(results, replace(record, row="Nobody"))
+    with pytest.raises(InputError, match="record 'zinc', 'Nobody', 'no edge features': no table"):
+        collect(results)
