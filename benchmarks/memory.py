@@ -179,8 +179,8 @@ def store_of(work: Workload) -> GraphStore:
     return GraphStore(node_ptr, edge_ptr, work.edge_index - node_ptr[graph])
 
 
-def measured_step(spec: NetworkSpec, work: Workload, device: str) -> tuple[float, list[float]]:
-    """The peak in MiB of a training step, and the times of some more steps in ms."""
+def measured_peak(spec: NetworkSpec, work: Workload, device: str) -> float:
+    """The peak in MiB of a training step."""
     gc.collect()
     before = torch.cuda.memory_allocated() if device == "cuda" else 0
     torch.manual_seed(0)
@@ -189,6 +189,7 @@ def measured_step(spec: NetworkSpec, work: Workload, device: str) -> tuple[float
     step = make_step(model, work)
     step()
     model.zero_grad(set_to_none=True)
+    gc.collect()
     if device == "cuda":
         there = float(torch.cuda.memory_allocated() - before)
     else:
@@ -196,8 +197,7 @@ def measured_step(spec: NetworkSpec, work: Workload, device: str) -> tuple[float
         weights = [*model.parameters(), *model.buffers()]
         states = 2 * sum(_bytes(parameter) for parameter in model.parameters())  # of Adam
         there = states + sum(_bytes(value) for value in (*given, *weights) if value is not None)
-    peak = there / 2**20 + peak_mib(step, device)
-    return peak, [time_ms(step, device) for _ in range(3)]
+    return there / 2**20 + peak_mib(step, device)
 
 
 def _bytes(value: Tensor) -> float:
@@ -208,12 +208,12 @@ def _mib(size: float) -> float:
     return round(size / 2**20, 2)
 
 
-def measure(case: Case, device: str) -> tuple[Row, float]:
-    """A line of the table, and the time of a step in ms."""
+def measure(case: Case, device: str) -> Row:
+    """A line of the table."""
     counted = count_rows(store_of(case.work), case.spec).batch()
     found = step_memory(case.spec, counted, torch.device(device), optimizer="adam")
-    peak, times = measured_step(case.spec, case.work, device)
-    row = Row(
+    peak = measured_peak(case.spec, case.work, device)
+    return Row(
         case.name,
         case.size,
         case.spec.hidden_channels,
@@ -225,24 +225,37 @@ def measure(case: Case, device: str) -> tuple[Row, float]:
         estimate=_mib(found.total),
         measured=round(peak, 2),
     )
-    return row, statistics.median(times)
 
 
-def savings(rows: list[Row], times: list[float]) -> list[Saving]:
-    """The pairs of rows that differ in checkpointing only."""
-    by_name = {(row.case, row.size): (row, ms) for row, ms in zip(rows, times, strict=True)}
-    found = []
-    for (name, size), (row, ms) in by_name.items():
-        if name.endswith(" checkpoint"):
-            plain, plain_ms = by_name[name.removesuffix(" checkpoint"), size]
-            found.append(Saving(plain.case, size, plain.measured, row.measured, plain_ms, ms))
-    return found
+def savings(chosen: list[Case], rows: list[Row], device: str, repeat: int) -> Iterator[Saving]:
+    """What the cases with checkpointing save; steps without and with it alternate."""
+    measured = {(row.case, row.size): row.measured for row in rows}
+    for case in chosen:
+        if not case.spec.checkpoint:
+            continue
+        work, steps = case.work.to(device), []
+        for checkpoint in (False, True):
+            model = replace(case.spec, checkpoint=checkpoint).build().to(device)
+            steps.append(make_step(model, work))
+            steps[-1]()
+        times = [[time_ms(step, device) for step in steps] for _ in range(repeat)]
+        plain_ms, checkpoint_ms = (statistics.median(column) for column in zip(*times, strict=True))
+        plain = case.name.removesuffix(" checkpoint")
+        yield Saving(
+            plain,
+            case.size,
+            measured[plain, case.size],
+            measured[case.name, case.size],
+            round(plain_ms, 2),
+            round(checkpoint_ms, 2),
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Estimated and measured memory of training steps.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--cases", nargs="+", metavar="NAME", help="only those that start so")
+    parser.add_argument("--repeat", type=int, default=5, help="timed steps of each way")
     parser.add_argument("--threads", type=int, default=1, help="processor threads")
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
@@ -257,15 +270,16 @@ def main() -> None:
         f"{'estimate':>10}{'measured':>10}{'ratio':>7}   (MiB)"
     )
     if options.device == "cuda":  # workspaces of libraries are not the step's
-        measured_step(spec_of("properties"), workload("properties", 4), "cuda")
+        measured_peak(spec_of("properties"), workload("properties", 4), "cuda")
+    chosen = [
+        case
+        for case in cases(options.device)
+        if not options.cases or case.name.startswith(tuple(options.cases))
+    ]
     rows: list[Row] = []
-    times: list[float] = []
-    for case in cases(options.device):
-        if options.cases and not case.name.startswith(tuple(options.cases)):
-            continue
-        row, ms = measure(case, options.device)
+    for case in chosen:
+        row = measure(case, options.device)
         rows.append(row)
-        times.append(ms)
         print(
             f"{row.case:<52}{row.size:>8,}{row.rows:>10,}{row.kept:>9.1f}{row.passing:>9.1f}"
             f"{row.index:>9.1f}{row.weights:>9.1f}{row.estimate:>10.1f}{row.measured:>10.1f}"
@@ -274,13 +288,15 @@ def main() -> None:
         )
     ratios = [row.ratio for row in rows]
     print(f"\nestimate / measured: {min(ratios):.3f} to {max(ratios):.3f} in {len(rows)} cases\n")
-    saved = savings(rows, times)
+    saved: list[Saving] = []
     print(f"{'checkpointing':<52}{'size':>8}{'plain MiB':>11}{'MiB':>9}{'smaller':>9}{'slower':>8}")
-    for line in saved:
+    for line in savings(chosen, rows, options.device, options.repeat):
+        saved.append(line)
         print(
             f"{line.case:<52}{line.size:>8,}{line.plain_mib:>11.1f}{line.checkpoint_mib:>9.1f}"
             f"{line.plain_mib / line.checkpoint_mib:>8.1f}×"
-            f"{line.checkpoint_ms / line.plain_ms:>7.2f}×"
+            f"{line.checkpoint_ms / line.plain_ms:>7.2f}×",
+            flush=True,
         )
     if options.output:
         record = {

@@ -1,16 +1,19 @@
-"""Time one training step of the paper's three networks, beside the naive way, in one run.
+"""Time one training step of the paper's three networks: ours, the naive way, PPGN and GIN.
 
     python benchmarks/step.py [--device cuda] [--cases zinc cycles-72] [--output step.json]
 
-Both ways run on the same parameters and batch, and their outputs are compared first. Steps of the
-two alternate, so that a busy machine slows both; the median is shown. Memory is the peak of live
-tensors during a step, above what is live before it.
+Ours and the naive way run on the same parameters and batch, and their outputs are compared first;
+PPGN and GIN have the same frame, width and depth. Steps of all four alternate, so that a busy
+machine slows all; the median is shown. Memory is the peak of live tensors during a step, above what
+is live before it. On a GPU our step is the recorded one that training uses (`eager` is the same
+without recording), and float32 products may be TF32 for all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import statistics
 import time
@@ -24,7 +27,12 @@ from naive import NaiveMultiTask, NaiveSMP
 from torch import Tensor, nn
 from workloads import Workload, cycles, properties, zinc
 
-from smpgnn.models import SMP
+from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
+from smpgnn.data.store import GraphBatch
+from smpgnn.files import write_text
+from smpgnn.models import SMP, MultiTaskSMP
+from smpgnn.models.registry import NetworkSpec
+from smpgnn.training.recorded import Recording, run_padded
 
 CASES: dict[str, Callable[[], Workload]] = {
     "cycles-72": cycles,
@@ -36,37 +44,92 @@ CASES: dict[str, Callable[[], Workload]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One line of the table; `eager_ms` only where our step is recorded.
+
+    PPGN has no version for node and graph targets at once.
+    """
 
     case: str
     parameters: int
     ours_ms: float
+    eager_ms: float | None
     naive_ms: float
+    ppgn_ms: float | None
+    gin_ms: float
     ours_mib: float
     naive_mib: float
     largest_difference: float
 
-    @property
-    def faster(self) -> float:
-        return self.naive_ms / self.ours_ms
 
-    @property
-    def smaller(self) -> float:
-        return self.naive_mib / self.ours_mib
+def rival(name: str, model: SMP | MultiTaskSMP, work: Workload) -> nn.Module:
+    """A rival in the frame, width and depth of our network; without edge features."""
+    backbone = model.backbone
+    several = isinstance(model, MultiTaskSMP)
+    return NetworkSpec(
+        model=name,
+        in_channels=backbone.in_channels,
+        edge_channels=0,
+        node_outputs=3 if several else 0,
+        graph_outputs=3 if isinstance(model, MultiTaskSMP) else model.out.out_features,
+        hidden_channels=backbone.hidden_channels,
+        num_layers=backbone.num_layers,
+        identifiers="onehot",
+        dropout=0.0,
+        norm="batch",
+        residual=False,
+        towers=1,
+        set_scale=1.0,
+        message_residual=False,
+        update_residual=False,
+        shared_extractor=False,
+        extractor_channels=32 if several else 128,
+    ).build()
 
 
-def make_step(model: nn.Module, work: Workload) -> Callable[[], Tensor]:
+def loss_of(out: Any) -> Tensor:
+    parts = [out] if isinstance(out, Tensor) else list(out)
+    return torch.stack([part.square().mean() for part in parts]).sum()
+
+
+def make_step(model: nn.Module, work: Workload, edges: bool = True) -> Callable[[], Tensor]:
     """Forward, backward and optimiser; returns the loss."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=False)
+    fused = True if work.batch.is_cuda else None
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=fused)
 
     def step() -> Tensor:
         optimizer.zero_grad(set_to_none=True)
-        out = model(work.x, work.edge_index, work.edge_attr, work.batch, batch_size=work.num_graphs)
-        parts = [out] if isinstance(out, Tensor) else list(out)
-        loss = torch.stack([part.square().mean() for part in parts]).sum()
+        edge_attr = work.edge_attr if edges else None
+        out = model(work.x, work.edge_index, edge_attr, work.batch, batch_size=work.num_graphs)
+        loss = loss_of(out)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return loss.detach()
+
+    return step
+
+
+def make_recorded_step(
+    model: nn.Module, work: Workload, dtype: torch.dtype | None = None
+) -> Callable[[], Tensor]:
+    """The same by a recorded forward and backward, as training on a GPU does it."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    store = work.store().to("cuda")
+
+    def function(batch: GraphBatch, index: PaddedIndex) -> Tensor:
+        with torch.autocast("cuda", dtype=dtype, enabled=dtype is not None, cache_enabled=False):
+            loss = loss_of(run_padded(model, batch, index))
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    padded = PaddedStore(store, Capacity.of(store, work.num_graphs))
+    recording = Recording(padded, function, model)
+    graphs = torch.arange(work.num_graphs)
+    assert padded.fits(graphs)
+
+    def step() -> Tensor:
+        loss: Tensor = recording(graphs)
+        optimizer.step()
+        return loss
 
     return step
 
@@ -124,21 +187,30 @@ def measure(case: str, device: str, repeat: int) -> Row:
     model = work.make().to(device)
     naive = NaiveSMP(model) if isinstance(model, SMP) else NaiveMultiTask(model)
     gap = difference(model, naive, work)
-    steps = make_step(model, work), make_step(naive, work)
-    for step in steps:
+    steps = {
+        "ours": make_recorded_step(model, work) if device == "cuda" else make_step(model, work),
+        "naive": make_step(naive, work),
+        "gin": make_step(rival("gin", model, work).to(device), work, edges=False),
+    }
+    if isinstance(model, SMP):
+        steps["ppgn"] = make_step(rival("ppgn", model, work).to(device), work, edges=False)
+    plain = make_step(model, work)
+    if device == "cuda":
+        steps["eager"] = plain
+    for step in steps.values():
         step()
-    times: tuple[list[float], list[float]] = ([], [])
+    times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeat):
-        for collected, step in zip(times, steps, strict=True):
-            collected.append(time_ms(step, device))
+        for name, step in steps.items():
+            times[name].append(time_ms(step, device))
+    medians = {f"{name}_ms": statistics.median(values) for name, values in times.items()}
     return Row(
-        case,
-        sum(p.numel() for p in model.parameters()),
-        statistics.median(times[0]),
-        statistics.median(times[1]),
-        peak_mib(steps[0], device),
-        peak_mib(steps[1], device),
-        gap,
+        case=case,
+        parameters=sum(p.numel() for p in model.parameters()),
+        **{"eager_ms": None, "ppgn_ms": None, **medians},  # type: ignore[arg-type]
+        ours_mib=peak_mib(plain, device),
+        naive_mib=peak_mib(steps["naive"], device),
+        largest_difference=gap,
     )
 
 
@@ -151,21 +223,24 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    if options.device == "cuda":
+        torch.set_float32_matmul_precision("high")
     name = (
         torch.cuda.get_device_name() if options.device == "cuda" else f"{options.threads} threads"
     )
     print(f"One training step on {options.device} ({name}), torch {torch.__version__}\n")
     print(
-        f"{'case':<16}{'parameters':>11}{'ours ms':>10}{'naive ms':>10}{'faster':>9}"
-        f"{'ours MiB':>10}{'naive MiB':>11}{'smaller':>9}{'difference':>12}"
+        f"{'case':<16}{'parameters':>11}{'ours ms':>9}{'naive ms':>10}{'faster':>8}{'PPGN ms':>9}"
+        f"{'GIN ms':>8}{'ours MiB':>10}{'naive MiB':>11}{'smaller':>9}{'difference':>12}"
     )
     rows = []
     for case in options.cases:
         row = measure(case, options.device, options.repeat)
         rows.append(row)
         print(
-            f"{row.case:<16}{row.parameters:>11,}{row.ours_ms:>10.1f}{row.naive_ms:>10.1f}"
-            f"{row.faster:>8.1f}×{row.ours_mib:>10.0f}{row.naive_mib:>11.0f}{row.smaller:>8.1f}×"
+            f"{row.case:<16}{row.parameters:>11,}{row.ours_ms:>9.2f}{row.naive_ms:>10.1f}"
+            f"{row.naive_ms / row.ours_ms:>7.1f}×{row.ppgn_ms or math.nan:>9.1f}{row.gin_ms:>8.1f}"
+            f"{row.ours_mib:>10.0f}{row.naive_mib:>11.0f}{row.naive_mib / row.ours_mib:>8.1f}×"
             f"{row.largest_difference:>12.1e}",
             flush=True,
         )
@@ -176,7 +251,7 @@ def main() -> None:
             "torch": torch.__version__,
             "rows": [asdict(row) for row in rows],
         }
-        options.output.write_text(json.dumps(record, indent=1) + "\n")
+        write_text(options.output, json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smpgnn.data.store import GraphStore
 from smpgnn.models import SMP, MultiTaskSMP
+from smpgnn.topology import pointer
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,18 @@ class Workload:
             self.batch.to(device),
             self.num_graphs,
         )
+
+    def store(self) -> GraphStore:
+        """The same graphs as a data set, on the CPU."""
+        size = torch.bincount(self.batch.cpu(), minlength=self.num_graphs)
+        owner = self.batch[self.edge_index[0]].cpu()
+        order = torch.argsort(owner, stable=True)
+        start = pointer(size)
+        edges = self.edge_index.cpu()[:, order] - start[owner[order]]
+        count = torch.bincount(owner, minlength=self.num_graphs)
+        features = None if self.edge_attr is None else self.edge_attr.cpu()[order]
+        x = None if self.x is None else self.x.cpu()
+        return GraphStore(start, pointer(count), edges, x, features)
 
 
 def sparse_graphs(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
     from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
     from smpgnn.pooling import GraphExtractor, NodeExtractor
+    from smpgnn.receptive_field import TargetLoader
     from smpgnn.topology import Topology
     from smpgnn.training.predict import Model, load
     from smpgnn.transforms import AddIdentifiers, context_index
@@ -35,6 +36,7 @@ _HOME = {
     "SMP": "models",
     "SMPLayer": "layers",
     "SetLinear": "layers",
+    "TargetLoader": "receptive_field",
     "Topology": "topology",
     "context_index": "transforms",
     "load": "training.predict",
@@ -57,6 +59,7 @@ __all__ = [
     "NodeExtractor",
     "SMPLayer",
     "SetLinear",
+    "TargetLoader",
     "Topology",
     "context_index",
     "load",

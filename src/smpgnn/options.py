@@ -62,7 +62,11 @@ class TrainOptions:
     device: str = _option("auto", "where to train", ("auto", "cpu", "cuda"))
     devices: int = _option(1, "processes on this machine (one a GPU)")
     nodes: int = _option(1, "machines")
-    precision: str = _option("float32", "arithmetic", ("float32", "tf32", "bfloat16"))
+    precision: str = _option(
+        "tf32",
+        "arithmetic on a GPU: float32 with TF32 products, without them, or bfloat16 autocast",
+        ("tf32", "float32", "bfloat16"),
+    )
     data_dir: str = _option("", "folder with the data sets; else SMPGNN_DATA, else a cache")
     output: str = _option("", "folder of the run; default: runs/, named after task, model and time")
 

@@ -13,7 +13,8 @@ from commands import CYCLES, done, smpgnn
 from smpgnn import __version__
 from smpgnn.options import TASKS, from_config, read_config
 
-WORDS = [[], ["train"], ["evaluate"], ["predict"], ["info"], *(["train", task] for task in TASKS)]
+VERBS = ("train", "evaluate", "predict", "info", "theory", "reproduce", "report")
+WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
 
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)

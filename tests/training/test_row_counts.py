@@ -74,7 +74,7 @@ def test_graphs_are_counted_one_by_one_and_in_their_order(
     graphs = [*ODD.values(), path(7), cycle(8)]
     store, network = store_of(graphs), spec(identifiers)
     each = [built(store.select([g]), network) for g in range(len(graphs))]
-    pieces = (100, 10**6) if identifiers == "coloring" else (1, 40, 10**6)
+    pieces = (300, 10**6) if identifiers == "coloring" else (1, 40, 10**6)
     for together in pieces:
         monkeypatch.setattr(row_counts, "_TOGETHER", together)
         counts = count_rows(store, network)
@@ -123,3 +123,15 @@ def test_batches_are_limited_by_rows() -> None:
     assert counts.limited(graphs, 1, network).rows[0] == pytest.approx(16)
     nodes = replace(network, model="mpnn")
     assert count_rows(store, nodes).batch().rows[0] == 9
+
+
+def test_a_dense_graph_is_judged_without_a_search_along_all_its_edges() -> None:
+    n = 400
+    edge_index = (~torch.eye(n, dtype=torch.bool)).nonzero().t()
+    dense = GraphStore(torch.tensor([0, n]), torch.tensor([0, n * (n - 1)]), edge_index)
+    found = count_rows(dense, spec("neighborhood")).batch()  # of 6 · 10^7 messages
+    # after a layer all is seen; the row for the unseen goes with the next one
+    assert found.rows == pytest.approx((2 * n, n * (n + 1), n * n, n * n))
+    last = n * n * (n - 1)
+    assert found.messages == pytest.approx((n * (n - 1) * (n + 1), last, last))
+    assert count_rows(dense, spec("coloring")).batch().rows[0] == n * n

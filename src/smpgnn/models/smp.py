@@ -53,8 +53,8 @@ class SMP(nn.Module):
             with weights of its own is shared by all extractors.
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output.
-        checkpoint: keep only the input of each layer for the gradient, and run the layer again:
-            the same results in less memory and about a third more time.
+        checkpoint: keep only the input of each layer for the gradient, and run it again then:
+            the same results in less memory and more time.
         layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
     """
 

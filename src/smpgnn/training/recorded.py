@@ -78,7 +78,10 @@ class Recording:
         fill = settings.fill_uninitialized_memory
         settings.fill_uninitialized_memory = False
         count = min(self.store.capacity.graphs, self.store.num_nodes.numel())
-        self.graphs[:count] = self.store.num_nodes.topk(count, largest=False).indices
+        small = self.store.num_nodes.topk(count, largest=False).indices.cpu()
+        while not self.store.fits(small):
+            small = small[: small.numel() // 2]
+        self.graphs[: small.numel()] = small.to(self.graphs.device)
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

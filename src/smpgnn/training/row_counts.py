@@ -13,7 +13,7 @@ from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.topology import Topology, segments, take
 
-#: Pairs of nodes that are counted together.
+#: Steps of a search from all nodes that are taken together.
 _TOGETHER = 1 << 22
 #: Steps of search after which a graph is judged by the nodes counted so far, and a store by its
 #: largest graphs.
@@ -104,14 +104,15 @@ def count_rows(store: GraphStore, spec: NetworkSpec) -> RowCounts:
     """
     store = _bare(store)
     if not _searched(spec):
-        width = context_rows(store.num_nodes, spec) / store.num_nodes.clamp(min=1)
-        return _uniform(store, width.double(), spec.num_layers)
+        width = context_rows(store.num_nodes, spec).double() / store.num_nodes.clamp(min=1)
+        return _uniform(store, width, spec.num_layers)
     count = _count_neighborhoods if spec.identifiers == "neighborhood" else _count_colors
-    small = store.num_nodes.square() <= _TOGETHER
+    cost = store.num_nodes * (store.num_nodes + store.num_edges)
+    small = cost <= _TOGETHER
     parts: list[tuple[Tensor, RowCounts]] = []
     together = torch.nonzero(small).flatten()
     if together.numel():
-        weight = store.num_nodes[together].square().cumsum(0) // _TOGETHER
+        weight = cost[together].cumsum(0) // _TOGETHER
         for piece in torch.split(together, torch.bincount(weight).tolist()):
             if piece.numel():
                 parts.append((piece, count(store.select(piece), spec.num_layers)))
@@ -172,14 +173,14 @@ def _uniform(store: GraphStore, width: Tensor, num_layers: int) -> RowCounts:
 
 def _count_colors(store: GraphStore, num_layers: int) -> RowCounts:
     topology = _topology(store)
-    if topology.num_nodes**2 > _TOGETHER and len(store) == 1:
+    if not _at_once(topology):
         # Nodes are coloured one after the other: where there are many, the largest number of nodes
         # within 2L hops serves, which the number of colours does not exceed.
         both = torch.cat([topology.edge_index, topology.edge_index.flip(0)], dim=1)
         undirected = Topology(both, topology.batch, topology.num_nodes, 1)
-        reach = _sampled_balls(undirected, 2 * num_layers)[0][:, -1].double()
-        if topology.num_nodes > _COLORED or reach.mean() * topology.num_nodes > _TOGETHER:
-            return _uniform(store, reach.max().view(1), num_layers)
+        reach, _, cost = _sampled_balls(undirected, 2 * num_layers)
+        if topology.num_nodes > _COLORED or cost > _TOGETHER:
+            return _uniform(store, reach[:, -1].max().view(1).double(), num_layers)
     width = torch.zeros_like(store.num_nodes)
     width.scatter_reduce_(0, topology.batch, coloring(topology, num_layers) + 1, "amax")
     return _uniform(store, width.double(), num_layers)
@@ -187,14 +188,14 @@ def _count_colors(store: GraphStore, num_layers: int) -> RowCounts:
 
 def _count_neighborhoods(store: GraphStore, num_layers: int) -> RowCounts:
     topology = _topology(store)
-    seen, nodes = _sampled_balls(topology, num_layers)
+    seen, nodes, _ = _sampled_balls(topology, num_layers)
     graph, size = take(topology.batch, nodes), topology.graph_size
     short = (seen < take(size, graph).unsqueeze(1)).long()
     partial = torch.zeros(len(store), num_layers + 1, dtype=torch.long)
     partial.scatter_reduce_(0, graph.unsqueeze(1).expand_as(short), short, "amax")
     before = torch.cat([partial[:, :1], partial[:, :-1]], dim=1)  # see `Balls.table`
     rows = (seen + take(before, graph)).double()
-    share = size / torch.bincount(graph, minlength=len(store)).clamp(min=1)
+    share = size.double() / torch.bincount(graph, minlength=len(store)).clamp(min=1)
     degree = take(topology.degree, nodes).double().unsqueeze(1)
     sums = [
         torch.zeros(len(store), values.size(1), dtype=torch.double).index_add_(0, graph, values)
@@ -213,14 +214,21 @@ def _topology(store: GraphStore) -> Topology:
     return Topology(batch.edge_index, batch.batch, batch.num_nodes, batch.num_graphs)
 
 
-def _sampled_balls(topology: Topology, radius: int) -> tuple[Tensor, Tensor]:
+def _at_once(topology: Topology) -> bool:
+    """Whether all nodes can be searched from together: several graphs, or a small one."""
+    cost = topology.num_nodes * (topology.num_nodes + topology.num_edges)
+    return topology.num_graphs > 1 or cost <= _TOGETHER
+
+
+def _sampled_balls(topology: Topology, radius: int) -> tuple[Tensor, Tensor, float]:
     """`ball_sizes` of all nodes, or of those counted when the search has taken long enough.
 
-    Returns the sizes [K, radius + 1] and the nodes [K].
+    Returns the sizes [K, radius + 1], the nodes [K] and the cost of a search from all nodes.
     """
-    if topology.num_nodes**2 <= _TOGETHER or topology.num_graphs > 1:
+    if _at_once(topology):
         nodes = torch.arange(topology.num_nodes)
-        return ball_sizes(topology, nodes, radius)[0], nodes
+        sizes, cost = ball_sizes(topology, nodes, radius)
+        return sizes, nodes, cost
     nodes = torch.randperm(topology.num_nodes, generator=torch.Generator().manual_seed(0))
     found, done, work, piece = [], 0, 0, 1
     while done < nodes.numel() and work < _ENOUGH:
@@ -228,7 +236,7 @@ def _sampled_balls(topology: Topology, radius: int) -> tuple[Tensor, Tensor]:
         found.append(sizes)
         done, work = done + sizes.size(0), work + cost
         piece = max(1, min(4 * piece, piece * _TOGETHER // max(cost, 1)))
-    return torch.cat(found), nodes[:done]
+    return torch.cat(found), nodes[:done], work * nodes.numel() / done
 
 
 def ball_sizes(topology: Topology, nodes: Tensor, radius: int) -> tuple[Tensor, int]:

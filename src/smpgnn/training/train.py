@@ -226,7 +226,7 @@ def _trainer(
     *,
     clips: bool,
 ) -> pl.Trainer:
-    if options.precision == "tf32":
+    if options.precision == "tf32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")
     several = options.devices * options.nodes > 1
     return pl.Trainer(
@@ -306,6 +306,7 @@ class _calm(warnings.catch_warnings):
         entered = super().__enter__()
         self._strict = torch.are_deterministic_algorithms_enabled()
         self._warn = torch.is_deterministic_algorithms_warn_only_enabled()
+        self._products = torch.get_float32_matmul_precision()
         for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
             logging.getLogger(name).setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", module="pytorch_lightning.*")
@@ -316,6 +317,7 @@ class _calm(warnings.catch_warnings):
 
     def __exit__(self, *details: Any) -> None:
         torch.use_deterministic_algorithms(self._strict, warn_only=self._warn)
+        torch.set_float32_matmul_precision(self._products)
         if signal.getsignal(signal.SIGINT) is not self._handler:
             signal.signal(signal.SIGINT, self._handler)
         super().__exit__(*details)

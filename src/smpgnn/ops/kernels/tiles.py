@@ -202,12 +202,12 @@ def _processors(rows: Tensor) -> int:
 
 
 def precision(rows: Tensor) -> str:
-    """Of products: 'tf32' where torch allows it, 'ieee', or 'exact' for float64."""
+    """Of products: 'tf32' where torch allows it, else 'tf32x3' (as float32); float64: 'exact'."""
     if rows.dtype == torch.float64:
         return "exact"
     if rows.dtype != torch.float32:
         return "tf32"  # no float32 operands: the name has no effect
-    return "tf32" if torch.get_float32_matmul_precision() != "highest" else "ieee"
+    return "tf32" if torch.get_float32_matmul_precision() != "highest" else "tf32x3"
 
 
 def accumulator(rows: Tensor) -> torch.dtype:

@@ -1,0 +1,106 @@
+"""Recorded steps on a GPU: the same numbers as steps run one launch at a time."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from smpgnn.data.base import Splits
+from smpgnn.data.cycles import cycle_graphs
+from smpgnn.data.padded import Capacity
+from smpgnn.data.store import GraphStore
+from smpgnn.models import MPNN, SMP
+from smpgnn.options import CyclesOptions, with_values
+from smpgnn.training import recorded
+from smpgnn.training.network import run_network
+from smpgnn.training.prepare import assemble
+from smpgnn.training.recorded import Recorder
+from smpgnn.training.tasks import Classification
+from smpgnn.training.train import train_run
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+NETWORKS: dict[str, Any] = {
+    "fast": lambda: SMP(0, 2, 8, 3, "fast", norm="batch", residual=True),
+    "default": lambda: SMP(0, 2, 8, 3, norm="batch", towers=2, message_residual=True),
+    "ablation": lambda: MPNN(0, 2, 8, 3, norm="batch"),
+}
+TASK = Classification()
+
+
+def stores() -> tuple[GraphStore, GraphStore]:
+    return tuple(
+        cycle_graphs(4, 12, count, seed=seed).to("cuda") for count, seed in ((60, 0), (30, 1))
+    )  # type: ignore[return-value]
+
+
+def eager(network: nn.Module, store: GraphStore, graphs: Tensor) -> tuple[Tensor, list[Tensor]]:
+    network.zero_grad(set_to_none=True)
+    batch = store.batch(graphs)
+    loss = TASK.loss(run_network(network, batch), batch)
+    loss.backward()
+    nn.utils.clip_grad_norm_(network.parameters(), 0.5)
+    return loss.detach(), [p.grad.clone() for p in network.parameters()]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
+    torch.manual_seed(0)
+    train, val = stores()
+    network = NETWORKS[name]().cuda().train()
+    other = deepcopy(network)
+    recorder = Recorder(network, TASK, train, val, 16, clip=0.5)
+    recorder.record()
+    for start, count in ((0, 16), (16, 16), (32, 9), (0, 16)):
+        graphs = torch.arange(start, start + count)
+        loss, grads = eager(other, train, graphs)
+        assert torch.allclose(recorder.step(graphs), loss, rtol=1e-4, atol=1e-5)
+        for parameter, grad in zip(network.parameters(), grads, strict=True):
+            assert (parameter.grad - grad).abs().max() <= 1e-4 * max(1.0, grad.abs().max().item())
+    for one, two in zip(network.buffers(), other.buffers(), strict=True):
+        assert torch.allclose(one.double(), two.double(), rtol=1e-4, atol=1e-5)
+    network.eval()
+    other.eval()
+    out, batch = recorder.outputs(torch.arange(7))
+    assert torch.allclose(out, run_network(other, batch), rtol=1e-3, atol=1e-4)
+
+
+def test_a_batch_without_room_runs_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, val = stores()
+    network = NETWORKS["fast"]().cuda().train()
+    other = deepcopy(network)
+    monkeypatch.setattr(recorded.Capacity, "of", lambda *_: Capacity(16, 150, 400, 1400))
+    recorder = Recorder(network, TASK, train, val, 16, clip=0.5)
+    recorder.record()
+    for graphs in (torch.arange(16), torch.arange(4), torch.arange(16)):
+        loss, grads = eager(other, train, graphs)
+        assert torch.allclose(recorder.step(graphs), loss, rtol=1e-4, atol=1e-5)
+        for parameter, grad in zip(network.parameters(), grads, strict=True):
+            assert (parameter.grad - grad).abs().max() <= 1e-4 * max(1.0, grad.abs().max().item())
+    assert not recorder._steps.store.fits(torch.arange(16))
+    assert recorder._steps.store.fits(torch.arange(4))
+
+
+def run(folder: Path, **options: Any) -> Any:
+    values = {"k": 4, "n": 12, "epochs": 3, "batch_size": 16, "hidden_channels": 8}
+    values |= {"device": "cuda", "output": str(folder), **options}
+    choices = with_values(CyclesOptions(), values, "test")
+    train, val = (cycle_graphs(4, 12, count, seed=seed) for count, seed in ((60, 0), (30, 1)))
+    prepared = assemble(choices, Splits(train, val, val), TASK, {"kind": "graphs"})
+    return train_run(choices, prepared=prepared, quiet=True)
+
+
+def test_training_recorded_and_not_end_alike(tmp_path: Path) -> None:
+    first = run(tmp_path / "recorded")
+    second = run(tmp_path / "again")
+    third = run(tmp_path / "plain", cuda_graphs=False)
+    for one, two in zip(
+        first.saved.network.parameters(), second.saved.network.parameters(), strict=True
+    ):
+        assert torch.allclose(one, two, rtol=1e-3, atol=1e-4)
+    assert first.validation["accuracy"] == pytest.approx(third.validation["accuracy"], abs=0.2)
