@@ -20,9 +20,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/scale.py
 
 setup: $(READY)
 
+# Triton comes with a torch for GPUs; elsewhere it is there to test the kernels by its interpreter.
 # torch first and by itself: asked for by a range, pip would fetch the newest build with gigabytes of CUDA packages.
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "smpgnn needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=python3.11 (or newer).")'
@@ -30,6 +32,7 @@ $(READY): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	$(BIN)/python -m pip install --quiet -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps -e .
+	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install --quiet triton==3.9.0 || echo "No Triton for this machine: its kernels are not tested."
 	touch $@
 
 clean:

@@ -141,3 +141,23 @@ def test_every_network_of_the_catalogue_equals_the_cpu(entry: Entry) -> None:
     assert there.isfinite().all()
     if entry.name not in ("gin-random", "rp"):
         torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("network", ["default with edges", "fast", "multi-task"])
+def test_torch_compile_gives_the_same(network: str) -> None:
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make("onehot"), dtype=torch.float32).cuda().train()
+    case = make_case(GRAPHS, 2, edge_channels, dtype=torch.float32)
+    expected, rest = call(model, case, "cuda", torch.float32)
+    compiled = deepcopy(model)
+    compiled.forward = torch.compile(compiled.forward)
+    leaves = [None if v is None else v.detach().cuda() for v in (case.x, case.edge_attr)]
+    result = compiled(
+        leaves[0], case.edge_index.cuda(), leaves[1], case.batch.cuda(), batch_size=case.num_graphs
+    )
+    outputs = [result] if isinstance(result, Tensor) else list(result)
+    for near, exact in zip(outputs, expected, strict=True):
+        assert (near.cpu() - exact).abs().max() < 1e-3 * max(1.0, exact.abs().max().item())
+    sum(out.sum() for out in outputs).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in compiled.parameters())
+    assert rest

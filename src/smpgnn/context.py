@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ from smpgnn.identifiers import identifier_scheme
 from smpgnn.ops import (
     Lift,
     Moments,
+    Neighbors,
     NormState,
     Routes,
     SparseSum,
@@ -265,15 +267,14 @@ class ContextIndex:
         topology = self.topology
         scale = take(topology.inverse_average_degree, topology.batch)
         same = isinstance(self.table, IdentifierRows | NodeRows)
-        return Routes(
-            *self.layout.small,
-            scale,
-            topology.degree * scale,
-            lambda: find_neighbors(
-                topology.edge_index, self.layout.ptr, None if same else self.lift
-            ),
-            self.layout.padded,
-        )
+        edges, ptr, weak = topology.edge_index, self.layout.ptr, weakref.ref(self)
+
+        def sides() -> tuple[Neighbors, Neighbors]:
+            index = weak()  # a strong reference would keep the index alive in a circle
+            assert index is not None
+            return find_neighbors(edges, ptr, None if same else index.lift)
+
+        return Routes(*self.layout.small, scale, topology.degree * scale, sides, self.layout.padded)
 
     @cached_property
     def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from smpgnn.context import LocalContext, ScaledContext
 from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.ops import fold, set_linear
-from smpgnn.ops.backend import fused
+from smpgnn.ops.backend import fused_product
 
 
 class SetLinear(nn.Module):
@@ -53,7 +53,11 @@ class SetLinear(nn.Module):
         w1, w2, w3 = assemble([self.w1, self.w2, self.w3])
         bias, w23 = self.w2.offset(), torch.cat([w2, w3], dim=1)
         center, raw, layout = None, context, context.layout
-        if isinstance(context, ScaledContext) and context.norm is not None and fused(w1):
+        if (
+            isinstance(context, ScaledContext)
+            and context.norm is not None
+            and fused_product(w1, w1)
+        ):
             raw = context.raw
             assert raw.moments is not None
             matrix, both, center = fold(raw.moments, layout.count, context.norm, w1, w23, bias)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused
+from smpgnn.ops.backend import differentiable_gradients, fused, opaque
 
 
+@opaque
 def attend(values: Tensor, query: Tensor, ptr: Tensor, owner: Tensor) -> Tensor:
     r"""Σ_i softmax_i(x_i · q_b) x_i over the nodes i of every graph b; zero for an empty graph.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import fused, working_dtype
+from smpgnn.ops.backend import fused_product, opaque, working_dtype
 from smpgnn.ops.neighbor import neighbor_sum, relu_neighbor_sum, relu_sum, relu_sum_backward
 from smpgnn.ops.routes import Wiring
 from smpgnn.ops.sparse import expand_rows
@@ -37,6 +37,7 @@ class DefaultWeights:
     out_bias: Tensor
 
 
+@opaque
 def default_core(
     u: Tensor,
     edge: Tensor | None,
@@ -95,7 +96,7 @@ class _DefaultCore(Function):
     ) -> Tensor:  # fmt: skip
         ctx.wiring, ctx.passes, ctx.adds = wiring, passes, adds
         wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
-        if fused(u):
+        if fused_product(u, wu):
             from smpgnn.ops import cuda
 
             ab = torch.addmm(torch.cat([ba, torch.zeros_like(ba)]), u, torch.cat([wa, wb], 1))

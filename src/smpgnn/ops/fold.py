@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.backend import opaque
 from smpgnn.ops.moments import Moments
 
 
@@ -25,6 +26,7 @@ class NormState:
     momentum: float
 
 
+@opaque
 def fold(
     moments: Moments, count: Tensor, norm: NormState, w1: Tensor, w23: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused
+from smpgnn.ops.backend import differentiable_gradients, fused, opaque
 from smpgnn.ops.sparse import segment_sum
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Moments:
     total: Tensor | None = None
 
 
+@opaque
 def measure(rows: Tensor, layout: RowLayout, squares: bool) -> tuple[Tensor, Moments]:
     """The rows, to be used in place of the given ones, and their moments. Shape: rows [P, C]."""
     out, own, mean, spread, middle, total = _Measure.apply(rows, layout, squares)  # type: ignore[no-untyped-call]

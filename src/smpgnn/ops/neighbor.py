@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.backend import opaque
 from smpgnn.ops.sparse import SparseSum, sparse_apply
 from smpgnn.topology import pointer, take
 
@@ -80,6 +81,7 @@ def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
     return sparse_apply(rows, lift.receive, lift.send)
 
 
+@opaque
 def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift) -> Tensor:
     """scale · Σ_k relu(receiver(i, j) + sender(k, j) + edge(i, k)) for every row (i, j).
 

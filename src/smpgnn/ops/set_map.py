@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused, working_dtype
+from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque, working_dtype
 from smpgnn.ops.sparse import expand_rows
 
 if TYPE_CHECKING:
     from smpgnn.context import RowLayout
 
 
+@opaque
 def set_linear(
     rows: Tensor,
     matrix: Tensor,
@@ -49,8 +50,8 @@ class _SetLinear(Function):
         ctx: Any, rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout
     ) -> Tensor:
         ctx.save_for_backward(rows, matrix, both, center)
-        ctx.layout = layout
-        if fused(rows):
+        ctx.layout, ctx.fused = layout, fused_product(rows, matrix)
+        if ctx.fused:
             from smpgnn.ops import cuda
 
             out: Tensor = cuda.set_linear(
@@ -74,7 +75,7 @@ class _SetLinear(Function):
             )
             return *again, None
         width = matrix.size(1)
-        if fused(rows):
+        if ctx.fused:
             from smpgnn.ops import cuda
 
             dx, slope, d_both = cuda.set_linear_backward(grad, rows, matrix, center, *layout.small)

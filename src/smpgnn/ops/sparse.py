@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import fused
+from smpgnn.ops.backend import fused, opaque
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +74,7 @@ class _SparseApply(Function):
         return sparse_apply(grad, ctx.transposed, ctx.matrix), None, None
 
 
+@opaque
 def sparse_apply(rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
     """Apply a sparse matrix to the rows; its transpose serves the gradient."""
     result: Tensor = _SparseApply.apply(rows, matrix, transposed)  # type: ignore[no-untyped-call]
@@ -85,6 +86,7 @@ def segment_sum(rows: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
     return sparse_apply(rows, collect, spread)
 
 
+@opaque
 def expand_rows(values: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
     """Give every row the value of its segment, [K, C] to [P, C]; see `segment_matrices`."""
     result: Tensor = _Expand.apply(values, collect, spread)  # type: ignore[no-untyped-call]
@@ -148,6 +150,7 @@ class _SegmentMax(Function):
         return share * split.index_select(0, spread.index), None, None, None, None
 
 
+@opaque
 def segment_max(
     rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None, padded: bool = False
 ) -> Tensor:

@@ -18,7 +18,7 @@ from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer
 from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.ops.backend import has_kernels
+from smpgnn.ops.backend import WIDEST, has_kernels
 from smpgnn.training.network import run_network
 from smpgnn.training.tasks import Task
 
@@ -39,6 +39,7 @@ def can_record(network: nn.Module, device: torch.device) -> bool:
     )
     return (
         pooled
+        and backbone.hidden_channels <= WIDEST
         and backbone.identifiers in ("onehot", "nodes")
         and all(isinstance(layer, DefaultSMPLayer | FastSMPLayer) for layer in backbone.layers)
     )

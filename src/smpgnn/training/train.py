@@ -83,10 +83,18 @@ def train_run(
         for note in prepared.notes:
             print(note, file=sys.stderr)
     if options.auto_batch:
-        rows = fitting_rows(prepared.splits.train, prepared.spec, device)
+        rows = fitting_rows(
+            prepared.splits.train, prepared.spec, device, precision=options.precision
+        )
         options = replace(options, batch_rows=rows, auto_batch=False)
     check_memory(
-        prepared.splits.train, prepared.spec, options.batch_size, options.batch_rows, device
+        prepared.splits.train,
+        prepared.spec,
+        options.batch_size,
+        options.batch_rows,
+        device,
+        optimizer=options.optimizer,
+        precision=options.precision,
     )
     torch.manual_seed(options.seed)
     network = prepared.network()
