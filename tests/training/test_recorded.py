@@ -87,7 +87,7 @@ def test_a_batch_without_room_runs_the_ordinary_way(monkeypatch: pytest.MonkeyPa
 
 
 def run(folder: Path, **options: Any) -> Any:
-    values = {"k": 4, "n": 12, "epochs": 3, "batch_size": 16, "hidden_channels": 8}
+    values = {"k": 4, "n": 12, "epochs": 3, "batch_size": 16, "hidden_channels": 8, "num_layers": 3}
     values |= {"device": "cuda", "output": str(folder), **options}
     choices = with_values(CyclesOptions(), values, "test")
     train, val = (cycle_graphs(4, 12, count, seed=seed) for count, seed in ((60, 0), (30, 1)))

@@ -125,6 +125,5 @@ class _Measure(Function):
 def _centred_squares(rows: Tensor, middle: Tensor, multiplicity: Tensor | None) -> Tensor:
     gap = (rows - middle.to(rows.dtype)).to(middle.dtype)
     if multiplicity is None:
-        total: Tensor = torch.linalg.vector_norm(gap, dim=0).square()
-        return total
+        return gap.square_().sum(0)
     return multiplicity.to(gap.dtype) @ gap.square_()

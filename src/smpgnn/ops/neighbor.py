@@ -15,9 +15,9 @@ from smpgnn.ops.backend import opaque
 from smpgnn.ops.sparse import SparseSum, sparse_apply
 from smpgnn.topology import pointer, take
 
-#: Entries that one step of the relu sum holds at a time: small enough for a processor's cache,
-#: large enough to make the cost of a launch on a GPU small.
-CHUNK = {"cpu": 1 << 19, "cuda": 1 << 26}
+#: Numbers that one step of the relu sum holds at a time: few beside what a network keeps, enough
+#: for a batch of molecules in one step.
+CHUNK = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,30 @@ class Lift:
         size = self.scale.numel()
         parts = [self.target, self.source + size, self.edge + 2 * size]
         return torch.stack(parts, dim=1).flatten()
+
+    @cached_property
+    def _made(self) -> dict[tuple[str, object], Tensor]:
+        return {}
+
+    def counting(self, step: int) -> Tensor:
+        """0, step, 2 · step, …, M · step."""
+        if ("counting", step) not in self._made:
+            entries = torch.arange(self.source.numel() + 1, device=self.source.device)
+            self._made["counting", step] = entries * step
+        return self._made["counting", step]
+
+    def scale_as(self, dtype: torch.dtype) -> Tensor:
+        """The scale of each row in this type, [P, 1]."""
+        if ("scale", dtype) not in self._made:
+            self._made["scale", dtype] = self.scale.to(dtype).unsqueeze(1)
+        return self._made["scale", dtype]
+
+    def by_edge(self, num_edges: int) -> SparseSum:
+        """Sums the entries of every edge."""
+        if ("edge", num_edges) not in self._made:
+            self._made["edge", num_edges] = torch.argsort(self.edge.int(), stable=True)
+        counts = torch.bincount(self.edge, minlength=num_edges)
+        return SparseSum(pointer(counts), self._made["edge", num_edges])
 
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
@@ -116,11 +140,14 @@ class _ReluNeighborSum(Function):
 
 def relu_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
     """`relu_neighbor_sum` of receivers, senders and edges that lie one below the other."""
+    pieces = list(_pieces(lift, table))
+    if len(pieces) == 1:
+        out = _collect(_terms(table, lift, pieces[0][1], with_edge).relu_(), lift, *pieces[0])
+        return out.mul_(lift.scale_as(out.dtype))
     out = table.new_empty(lift.scale.numel(), table.size(1))
-    for rows, part in _pieces(lift, out):
-        terms = _terms(table, lift, part, with_edge).relu_()
-        out[rows] = _collect(terms, lift, rows, part, lift.scale)
-    return out
+    for rows, part in pieces:
+        out[rows] = _collect(_terms(table, lift, part, with_edge).relu_(), lift, rows, part)
+    return out.mul_(lift.scale_as(out.dtype))
 
 
 def relu_sum_backward(
@@ -128,14 +155,19 @@ def relu_sum_backward(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Gradients of receivers, senders and edges; the terms are made anew."""
     size = lift.scale.numel()
-    grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
+    edges = table.size(0) - 2 * size
+    grad = grad * lift.scale_as(grad.dtype)
+    pieces = list(_pieces(lift, table))
+    if len(pieces) == 1:
+        passed = _passed(grad, table, lift, pieces[0][1], with_edge)
+        ptr, order = lift.by_source
+        by_edge = lift.by_edge(edges)(passed) if with_edge else None
+        return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), by_edge
     grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
-    grad_edge = torch.zeros_like(table[2 * size :]) if with_edge else None
-    for rows, part in _pieces(lift, grad):
-        terms = _terms(table, lift, part, with_edge)
-        passed = grad.index_select(0, lift.target[part])
-        passed = torch.ops.aten.threshold_backward(passed, terms, 0)  # where a term is above 0
-        grad_receiver[rows] = _collect(passed, lift, rows, part, None)
+    grad_edge = grad.new_zeros(edges, grad.size(1)) if with_edge else None
+    for rows, part in pieces:
+        passed = _passed(grad, table, lift, part, with_edge)
+        grad_receiver[rows] = _collect(passed, lift, rows, part)
         grad_sender.index_add_(0, lift.source[part], passed)
         if grad_edge is not None:
             grad_edge.index_add_(0, lift.edge[part], passed)
@@ -151,12 +183,20 @@ def _terms(table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
     """The sums receiver + sender (+ edge) of these entries, [entries, C]."""
     fan = 3 if with_edge else 2
     index = lift.terms_with_edge if with_edge else lift.terms
-    entries = torch.arange(part.stop - part.start + 1, device=table.device) * fan
-    return SparseSum(entries, index[part.start * fan : part.stop * fan])(table)
+    ends = lift.counting(fan)[: part.stop - part.start + 1]
+    return SparseSum(ends, index[part.start * fan : part.stop * fan])(table)
 
 
-def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice, scale: Tensor | None) -> Tensor:
-    ptr = lift.ptr[rows.start : rows.stop + 1] - part.start
-    entries = torch.arange(terms.size(0), device=terms.device)
-    weight = None if scale is None else take(scale, lift.target[part])
-    return SparseSum(ptr, entries, weight)(terms)
+def _passed(grad: Tensor, table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
+    """The gradient of each term: that of its receiver, where the term is above 0."""
+    terms = _terms(table, lift, part, with_edge)
+    passed = grad.index_select(0, lift.target[part])
+    torch.ops.aten.threshold_backward.grad_input(passed, terms, 0, grad_input=passed)
+    return passed
+
+
+def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice) -> Tensor:
+    """The sum of the terms of each receiving row."""
+    ptr = lift.ptr[rows.start : rows.stop + 1]
+    ptr = ptr - part.start if part.start else ptr
+    return SparseSum(ptr, lift.counting(1)[: terms.size(0)])(terms)
