@@ -1,4 +1,4 @@
-"""The README says what the records in results/ say."""
+"""The documents say what the records in results/ say."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_figures_of_the_readme_are_those_of_the_records() -> None:
+def test_the_figures_are_those_of_the_records() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "fill_readme.py"), "--check"],
+        [sys.executable, str(ROOT / "docs" / "fill.py"), "--check"],
         capture_output=True,
         text=True,
     )

@@ -6,6 +6,7 @@ which serves on the CPU, for derivatives of higher order, and as the standard of
 
 # no `from __future__ import annotations`: torch reads the types of the operators
 
+from functools import wraps
 from typing import Any, Optional
 
 import torch
@@ -15,8 +16,18 @@ from smpgnn.ops.kernels import dense, messages, moments, segment
 from smpgnn.ops.kernels import fold as fold_kernels
 
 
-def _op(name: str) -> Any:
-    return torch.library.custom_op(f"smpgnn::{name}", mutates_args=())
+def _op(name: str, mutates: tuple[str, ...] = ()) -> Any:
+    """Register a function as an operator; it runs on the GPU of its first tensor."""
+
+    def register(function: Any) -> Any:
+        @wraps(function)
+        def on_its_device(*arguments: Any) -> Any:
+            with torch.cuda.device_of(next(a for a in arguments if isinstance(a, Tensor))):
+                return function(*arguments)
+
+        return torch.library.custom_op(f"smpgnn::{name}", on_its_device, mutates_args=mutates)
+
+    return register
 
 
 @_op("segment_sum")
@@ -128,7 +139,7 @@ def _(grad: Any, rows: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(rows)
 
 
-@torch.library.custom_op("smpgnn::fold", mutates_args=("running_mean", "running_var"))
+@_op("fold", mutates=("running_mean", "running_var"))
 def fold(
     mean: Tensor,
     middle: Tensor,

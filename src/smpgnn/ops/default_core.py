@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.affine import inner_product
 from smpgnn.ops.backend import fused_product, opaque, working_dtype
 from smpgnn.ops.neighbor import neighbor_sum, relu_neighbor_sum, relu_sum, relu_sum_backward
 from smpgnn.ops.routes import Wiring
@@ -140,11 +141,11 @@ class _DefaultCore(Function):
             return du, edges, None, None, None, *(part.to(u.dtype) for part in parts)
         hidden, relus, passed = rest
         dt = torch.ops.aten.threshold_backward(grad @ wv.t(), hidden, 0)
-        d_wv, d_bv = hidden.t() @ grad, grad.sum(0)
+        d_wv, d_bv = inner_product(hidden, grad), grad.sum(0)
         by_context = wiring.layout.plain[0](dt)
-        d_wu, d_bu = u.t() @ dt, by_context.sum(0)
-        d_wr, d_br = relus.t() @ dt, wiring.routes.arrived.to(u.dtype) @ by_context
-        d_wm = torch.zeros_like(wm) if passed is None else passed.t() @ dt
+        d_wu, d_bu = inner_product(u, dt), by_context.sum(0)
+        d_wr, d_br = inner_product(relus, dt), wiring.routes.arrived.to(u.dtype) @ by_context
+        d_wm = torch.zeros_like(wm) if passed is None else inner_product(passed, dt)
         table = _table(u, edge, wa, wb, ba)
         da, db, d_edge = relu_sum_backward(dt @ wr.t(), table, wiring.lift, edge is not None)
         del table
@@ -154,10 +155,9 @@ class _DefaultCore(Function):
             du += wiring.lift.send(dt @ wm.t())
         if ctx.adds:
             du += grad
-        found = (
-            u.t() @ da, u.t() @ db, d_wu, d_wr, d_wm, d_wv, da.sum(0), d_bu, d_br, d_bv,
-        )  # fmt: skip
-        return du, d_edge, None, None, None, *found
+        d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
+        slopes = (d_wa, d_wb, d_wu, d_wr, d_wm, d_wv, d_ba, d_bu, d_br, d_bv)
+        return du, d_edge, None, None, None, *slopes
 
 
 def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.affine import inner_product
 from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque, working_dtype
 from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.routes import Wiring
@@ -65,4 +66,4 @@ class _FastCore(Function):
         at_p, at_q = grad * (s @ w5), grad * (u @ w4)
         du = torch.addmm(grad, at_p, w4.t())
         du += wiring.lift.send(torch.addmm(grad, at_q, w5.t()))
-        return du, u.t() @ at_p, s.t() @ at_q, None
+        return du, inner_product(u, at_p), inner_product(s, at_q), None

@@ -83,8 +83,9 @@ class Lift:
         """Sums the entries of every edge."""
         if ("edge", num_edges) not in self._made:
             self._made["edge", num_edges] = torch.argsort(self.edge.int(), stable=True)
-        counts = torch.bincount(self.edge, minlength=num_edges)
-        return SparseSum(pointer(counts), self._made["edge", num_edges])
+            counts = torch.bincount(self.edge, minlength=num_edges)
+            self._made["edge pointer", num_edges] = pointer(counts)
+        return SparseSum(self._made["edge pointer", num_edges], self._made["edge", num_edges])
 
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Cut into pieces of about so many entries: the receiving rows and the entries of each."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.affine import inner_product
 from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque, working_dtype
 from smpgnn.ops.sparse import expand_rows
 
@@ -82,7 +83,7 @@ class _SetLinear(Function):
         else:
             dx = grad @ matrix.t() if ctx.needs_input_grad[0] else None
             d_both = torch.cat([layout.plain[0](grad), grad.index_select(0, layout.own)], dim=1)
-            slope = rows.t() @ grad
+            slope = inner_product(rows, grad)
             slope -= torch.outer(center.to(slope.dtype), d_both[:, :width].sum(0))
         d_center = None
         if ctx.needs_input_grad[3]:

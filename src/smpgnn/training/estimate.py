@@ -306,10 +306,13 @@ class _OwnStep(_Step):
             return max(first, (6 + 2 * self.passes) * whole + 2 * slopes)
         if self.fast:
             return 6 * whole
-        piece = min(self.batch.messages[-1] * c, CHUNK["cuda" if self.device == "cuda" else "cpu"])
-        terms = (3 * self.number + 24 / c) * piece  # of some messages, and where they lie
+        most = CHUNK["cuda" if self.device == "cuda" else "cpu"]
+        piece = min(self.batch.messages[-1] * c, most)
+        terms, places = self.number * piece, 24 / c * piece
         edges = 2 * self.number * self.batch.edges * c if self.spec.edge_channels else 0.0
-        return 7 * whole + terms + edges
+        if piece == most:  # the gradients of rows lie there from the first piece on
+            return 8 * whole + 2 * terms + places + edges
+        return max(6 * whole + 2 * terms, 8 * whole + terms) + places + edges
 
     def _extractor_passing(self) -> float:
         if not self.by_rows:

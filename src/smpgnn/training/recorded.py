@@ -7,8 +7,8 @@ batch that does not fit the room is run the ordinary way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer
 from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.ops.backend import WIDEST, has_kernels
+from smpgnn.pooling import PooledNodeExtractor
 from smpgnn.training.network import run_network
 from smpgnn.training.tasks import Task
 
@@ -33,15 +34,12 @@ def can_record(network: nn.Module, device: torch.device) -> bool:
     if type(network) not in (SMP, MPNN, MultiTaskSMP, MultiTaskMPNN):
         return False
     backbone: Any = network.backbone
-    plain = getattr(network, "level", "graph") == "node" or isinstance(network, MultiTaskSMP)
-    pooled = plain or all(
-        type(module).__name__ != "PooledNodeExtractor" for module in network.modules()
-    )
     return (
-        pooled
-        and backbone.hidden_channels <= WIDEST
+        backbone.hidden_channels <= WIDEST
         and backbone.identifiers in ("onehot", "nodes")
+        and not backbone.checkpoint
         and all(isinstance(layer, DefaultSMPLayer | FastSMPLayer) for layer in backbone.layers)
+        and not any(isinstance(module, PooledNodeExtractor) for module in network.modules())
     )
 
 
@@ -73,11 +71,11 @@ class Recording:
 
     def record(self) -> None:
         """Run the function a few times on small graphs, then record it."""
+        with _unfilled_memory():
+            self._record()
+
+    def _record(self) -> None:
         buffers = [buffer.clone() for buffer in self.modules.buffers()]
-        # Deterministic algorithms fill fresh memory, which would cost a pass for each tensor.
-        settings: Any = torch.utils.deterministic
-        fill = settings.fill_uninitialized_memory
-        settings.fill_uninitialized_memory = False
         count = min(self.store.capacity.graphs, self.store.num_nodes.numel())
         small = self.store.num_nodes.topk(count, largest=False).indices.cpu()
         while not self.store.fits(small):
@@ -97,7 +95,6 @@ class Recording:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.result = self.function(*self.store.batch(self.graphs))
-        settings.fill_uninitialized_memory = fill
 
     def __call__(self, graphs: Tensor) -> Any:
         """The result for these graphs, at most as many as there is room for."""
@@ -210,6 +207,18 @@ class Recorder:
     def _output(self, batch: GraphBatch, index: PaddedIndex) -> Any:
         with torch.no_grad(), _autocast(self.dtype):
             return run_padded(self.network, batch, index)
+
+
+@contextmanager
+def _unfilled_memory() -> Iterator[None]:
+    """Deterministic algorithms fill fresh memory, which would cost a pass for each tensor."""
+    settings: Any = torch.utils.deterministic
+    before = settings.fill_uninitialized_memory
+    settings.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        settings.fill_uninitialized_memory = before
 
 
 def _autocast(dtype: torch.dtype | None) -> Any:

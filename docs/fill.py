@@ -1,0 +1,143 @@
+"""Write the figures of results/ into the documents, between their markers.
+
+python docs/fill.py           # rewrite
+python docs/fill.py --check   # exit 1 where it would change
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def read(path: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((ROOT / "results" / path).read_text(encoding="utf-8"))
+    return content
+
+
+def demo() -> str:
+    lines = ["| | parameters | test accuracy | training time |", "|---|---|---|---|"]
+    for model, name in (("fast-smp", "Fast SMP"), ("gin", "GIN, same frame")):
+        run = read(f"demo/{model}/run.json")
+        lines.append(
+            f"| {name} | {run['parameters']:,} | {100 * run['test']['accuracy']:.2f}% "
+            f"| {run['wall_time_s']:.0f} s |"
+        )
+    run = read("demo/fast-smp/run.json")
+    lines.append("")
+    lines.append(f"({run['device']}; seed {run['seed']}; records in `results/demo`.)")
+    return "\n".join(lines)
+
+
+def step() -> str:
+    record = read("benchmarks/step-cpu.json")
+    lines = [
+        "| CPU | ours | naive | PPGN | GIN | ours, peak | naive, peak |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        ppgn = f"{row['ppgn_ms']:.0f} ms" if row["ppgn_ms"] else ""
+        lines.append(
+            f"| {row['case']} | {row['ours_ms']:.0f} ms | {row['naive_ms']:.0f} ms "
+            f"({row['naive_ms'] / row['ours_ms']:.1f}×) | {ppgn} | {row['gin_ms']:.0f} ms "
+            f"| {row['ours_mib']:.0f} MiB | {row['naive_mib']:.0f} MiB "
+            f"({row['naive_mib'] / row['ours_mib']:.1f}×) |"
+        )
+    lines += ["", f"({record['device']}, torch {record['torch']}.)"]
+    return "\n".join(lines)
+
+
+def gpu() -> str:
+    record = read("benchmarks/gpu-h200.json")
+    lines = [
+        f"| {record['device']} | TF32 | bfloat16 | kernels | floor | TF32 / floor | peak |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        lines.append(
+            f"| {row['case']} | {row['tf32_ms']:.2f} ms | {row['bfloat16_ms']:.2f} ms "
+            f"| {row['launches']:,} | {row['floor_ms']:.2f} ms | {row['over_floor']:.1f}× "
+            f"| {row['peak_mib']:,.0f} MiB |"
+        )
+    bandwidth = record["bandwidth_bytes_s"] / 1e12
+    lines += ["", f"(A large copy moves {bandwidth:.2f} TB/s there; torch {record['torch']}.)"]
+    return "\n".join(lines)
+
+
+def scale() -> str:
+    lines = [
+        "| one graph | layer | nodes | step | index | peak | one dense layer |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for file in ("scale-cpu.json", "scale-h200.json"):
+        record = read(f"benchmarks/{file}")
+        most = max(point["nodes"] for point in record["points"])
+        for point in record["points"]:
+            if point["nodes"] < 0.9 * most:
+                continue
+            lines.append(
+                f"| {point['graph']}, {record['device']} | {point['layer']} | {point['nodes']:,} "
+                f"| {point['step_s']:.2f} s | {point['index_s']:.2f} s "
+                f"| {point['peak_mib'] / 1024:.1f} GiB | {point['dense_mib'] / 1024:,.0f} GiB |"
+            )
+    return "\n".join(lines)
+
+
+def memory() -> str:
+    record = read("benchmarks/memory-cpu.json")
+    ratios = [row["ratio"] for row in record["rows"]]
+    return (
+        f"{len(ratios)} networks and batches on the CPU: estimate / measured peak between "
+        f"{min(ratios):.2f} and {max(ratios):.2f}."
+    )
+
+
+def complexity() -> str:
+    record = read("benchmarks/complexity.json")
+    lines = [
+        "| one layer | memory | measured | time | measured |",
+        "|---|---|---|---|---|",
+    ]
+    for row in record["results"]:
+        lines.append(
+            f"| {row['method']} | {row['memory']} | n^{row['measured_memory_exponent']:.2f} "
+            f"| {row['time']} | n^{row['measured_time_exponent']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+DOCUMENTS = {
+    "README.md": {"demo": demo, "step": step},
+    "docs/speed.md": {"gpu": gpu, "scale": scale, "memory": memory, "complexity": complexity},
+}
+
+
+def filled(name: str, text: str) -> str:
+    """A document with every block written anew."""
+    for block, write in DOCUMENTS[name].items():
+        pattern = re.compile(rf"(<!-- results: {block} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"{name}: there is no block '{block}'.")
+        body = write()
+        text = pattern.sub(lambda found, body=body: f"{found[1]}{body}\n{found[2]}", text)
+    return text
+
+
+def main() -> None:
+    for name in DOCUMENTS:
+        path = ROOT / name
+        before = path.read_text(encoding="utf-8")
+        after = filled(name, before)
+        if "--check" not in sys.argv[1:]:
+            path.write_text(after, encoding="utf-8")
+        elif before != after:
+            raise SystemExit(f"{name} is not what results/ say: run docs/fill.py.")
+
+
+if __name__ == "__main__":
+    main()
