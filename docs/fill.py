@@ -7,12 +7,9 @@ python docs/fill.py --check   # exit 1 where it would change
 from __future__ import annotations
 
 import json
-import re
-import sys
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from blocks import ROOT, fill_documents
 
 
 def read(path: str) -> dict[str, Any]:
@@ -117,27 +114,5 @@ DOCUMENTS = {
 }
 
 
-def filled(name: str, text: str) -> str:
-    """A document with every block written anew."""
-    for block, write in DOCUMENTS[name].items():
-        pattern = re.compile(rf"(<!-- results: {block} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"{name}: there is no block '{block}'.")
-        body = write()
-        text = pattern.sub(lambda found, body=body: f"{found[1]}{body}\n{found[2]}", text)
-    return text
-
-
-def main() -> None:
-    for name in DOCUMENTS:
-        path = ROOT / name
-        before = path.read_text(encoding="utf-8")
-        after = filled(name, before)
-        if "--check" not in sys.argv[1:]:
-            path.write_text(after, encoding="utf-8")
-        elif before != after:
-            raise SystemExit(f"{name} is not what results/ say: run docs/fill.py.")
-
-
 if __name__ == "__main__":
-    main()
+    fill_documents(DOCUMENTS)

@@ -54,7 +54,9 @@ def test_every_program_has_a_line_and_a_page() -> None:
 
 def test_the_pages_say_what_the_records_say() -> None:
     done = subprocess.run(
-        [sys.executable, str(DOCS / "fill_b.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(DOCS.parent / "fill_theory.py"), "--check"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 

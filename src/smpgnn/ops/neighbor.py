@@ -51,41 +51,27 @@ class Lift:
         return SparseSum(ptr, target, take(self.scale, target))
 
     @cached_property
-    def terms(self) -> Tensor:
-        """Where the two parts of each term lie in the table [receiver, sender], [2 M]."""
-        return torch.stack([self.target, self.source + self.scale.numel()], dim=1).flatten()
+    def places(self) -> Tensor:
+        """0, 1, …, M."""
+        return torch.arange(self.source.numel() + 1, device=self.source.device)
 
     @cached_property
-    def terms_with_edge(self) -> Tensor:
-        """Where the three parts of each term lie in the table [receiver, sender, edge], [3 M]."""
+    def terms(self) -> tuple[Tensor, Tensor]:
+        """Where the two parts of each term lie in the table [receiver, sender]: ends and places."""
+        parts = [self.target, self.source + self.scale.numel()]
+        return 2 * self.places, torch.stack(parts, dim=1).flatten()
+
+    @cached_property
+    def terms_with_edge(self) -> tuple[Tensor, Tensor]:
+        """The same for the three parts in the table [receiver, sender, edge]."""
         size = self.scale.numel()
         parts = [self.target, self.source + size, self.edge + 2 * size]
-        return torch.stack(parts, dim=1).flatten()
+        return 3 * self.places, torch.stack(parts, dim=1).flatten()
 
     @cached_property
-    def _made(self) -> dict[tuple[str, object], Tensor]:
-        return {}
-
-    def counting(self, step: int) -> Tensor:
-        """0, step, 2 · step, …, M · step."""
-        if ("counting", step) not in self._made:
-            entries = torch.arange(self.source.numel() + 1, device=self.source.device)
-            self._made["counting", step] = entries * step
-        return self._made["counting", step]
-
-    def scale_as(self, dtype: torch.dtype) -> Tensor:
-        """The scale of each row in this type, [P, 1]."""
-        if ("scale", dtype) not in self._made:
-            self._made["scale", dtype] = self.scale.to(dtype).unsqueeze(1)
-        return self._made["scale", dtype]
-
-    def by_edge(self, num_edges: int) -> SparseSum:
-        """Sums the entries of every edge."""
-        if ("edge", num_edges) not in self._made:
-            self._made["edge", num_edges] = torch.argsort(self.edge.int(), stable=True)
-            counts = torch.bincount(self.edge, minlength=num_edges)
-            self._made["edge pointer", num_edges] = pointer(counts)
-        return SparseSum(self._made["edge pointer", num_edges], self._made["edge", num_edges])
+    def by_edge(self) -> Tensor:
+        """The places of the entries in the order of their edges, [M]."""
+        return torch.argsort(self.edge.int(), stable=True)
 
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
@@ -144,11 +130,11 @@ def relu_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
     pieces = list(_pieces(lift, table))
     if len(pieces) == 1:
         out = _collect(_terms(table, lift, pieces[0][1], with_edge).relu_(), lift, *pieces[0])
-        return out.mul_(lift.scale_as(out.dtype))
+        return out.mul_(lift.scale.to(out.dtype).unsqueeze(1))
     out = table.new_empty(lift.scale.numel(), table.size(1))
     for rows, part in pieces:
         out[rows] = _collect(_terms(table, lift, part, with_edge).relu_(), lift, rows, part)
-    return out.mul_(lift.scale_as(out.dtype))
+    return out.mul_(lift.scale.to(out.dtype).unsqueeze(1))
 
 
 def relu_sum_backward(
@@ -157,13 +143,16 @@ def relu_sum_backward(
     """Gradients of receivers, senders and edges; the terms are made anew."""
     size = lift.scale.numel()
     edges = table.size(0) - 2 * size
-    grad = grad * lift.scale_as(grad.dtype)
+    grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
     pieces = list(_pieces(lift, table))
     if len(pieces) == 1:
         passed = _passed(grad, table, lift, pieces[0][1], with_edge)
         ptr, order = lift.by_source
-        by_edge = lift.by_edge(edges)(passed) if with_edge else None
-        return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), by_edge
+        grad_edge = None
+        if with_edge:
+            edge_ptr = pointer(torch.bincount(lift.edge, minlength=edges))
+            grad_edge = SparseSum(edge_ptr, lift.by_edge)(passed)
+        return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), grad_edge
     grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
     grad_edge = grad.new_zeros(edges, grad.size(1)) if with_edge else None
     for rows, part in pieces:
@@ -183,9 +172,9 @@ def _pieces(lift: Lift, rows: Tensor) -> Iterator[tuple[slice, slice]]:
 def _terms(table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
     """The sums receiver + sender (+ edge) of these entries, [entries, C]."""
     fan = 3 if with_edge else 2
-    index = lift.terms_with_edge if with_edge else lift.terms
-    ends = lift.counting(fan)[: part.stop - part.start + 1]
-    return SparseSum(ends, index[part.start * fan : part.stop * fan])(table)
+    ends, places = lift.terms_with_edge if with_edge else lift.terms
+    ends = ends[: part.stop - part.start + 1]
+    return SparseSum(ends, places[part.start * fan : part.stop * fan])(table)
 
 
 def _passed(grad: Tensor, table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
@@ -200,4 +189,4 @@ def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice) -> Tensor:
     """The sum of the terms of each receiving row."""
     ptr = lift.ptr[rows.start : rows.stop + 1]
     ptr = ptr - part.start if part.start else ptr
-    return SparseSum(ptr, lift.counting(1)[: terms.size(0)])(terms)
+    return SparseSum(ptr, lift.places[: terms.size(0)])(terms)

@@ -1,7 +1,7 @@
 """Write the records of four programs of `smpgnn theory` to results/theory.
 
-python docs/theory/measure_b.py                  # about two minutes on one core
-python docs/theory/measure_b.py mpnn coloring    # some of them
+python docs/theory/measure.py                  # about two minutes on one core
+python docs/theory/measure.py mpnn coloring    # some of them
 """
 
 from __future__ import annotations

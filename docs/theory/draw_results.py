@@ -1,6 +1,6 @@
 """Draw the figures of four pages of docs/theory from results/theory.
 
-python docs/theory/figures_b.py
+python docs/theory/draw_results.py
 """
 
 from __future__ import annotations

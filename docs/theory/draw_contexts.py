@@ -1,6 +1,6 @@
 """Draw the figures of warm-up.md and reconstruction.md into docs/theory/figures.
 
-python docs/theory/figures_a.py
+python docs/theory/draw_contexts.py
 """
 
 from __future__ import annotations

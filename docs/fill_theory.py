@@ -1,22 +1,20 @@
 """Write the figures of results/theory into the pages of docs/theory, between their markers.
 
-python docs/theory/fill_b.py           # rewrite
-python docs/theory/fill_b.py --check   # exit 1 where a page would change
+python docs/fill_theory.py           # rewrite
+python docs/fill_theory.py --check   # exit 1 where a page would change
 """
 
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
+
+from blocks import ROOT, fill_documents
 
 from smpgnn.theory.registry import LISTINGS
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parents[1] / "results" / "theory"
+RESULTS = ROOT / "results" / "theory"
 #: Numbers of layers in the table of colours.
 DEPTHS = (1, 2, 4, 8)
 
@@ -199,27 +197,5 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 }
 
 
-def filled(page: str, text: str) -> str:
-    """A page with every block written anew."""
-    for name, write in PAGES[page].items():
-        pattern = re.compile(rf"(<!-- results: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
-            raise SystemExit(f"{page}.md: there is no block '{name}'.")
-        body = write()
-        text = pattern.sub(lambda found, body=body: f"{found[1]}\n{body}\n\n{found[2]}", text)
-    return text
-
-
-def main() -> None:
-    for page in PAGES:
-        path = HERE / f"{page}.md"
-        before = path.read_text(encoding="utf-8")
-        after = filled(page, before)
-        if "--check" not in sys.argv[1:]:
-            path.write_text(after, encoding="utf-8")
-        elif before != after:
-            raise SystemExit(f"{path.name} is not what results/theory says: run fill_b.py.")
-
-
 if __name__ == "__main__":
-    main()
+    fill_documents({f"docs/theory/{page}.md": writers for page, writers in PAGES.items()})

@@ -1,0 +1,34 @@
+"""Blocks of documents written from records, between <!-- results: NAME --> and <!-- end -->."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+Writers = Mapping[str, Callable[[], str]]
+
+
+def filled(name: str, text: str, writers: Writers) -> str:
+    """The text of the document `name` with every block written anew."""
+    for block, write in writers.items():
+        pattern = re.compile(rf"(<!-- results: {block} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not pattern.search(text):
+            raise SystemExit(f"{name}: there is no block '{block}'.")
+        body = write()
+        text = pattern.sub(lambda found, body=body: f"{found[1]}{body}\n{found[2]}", text)
+    return text
+
+
+def fill_documents(documents: Mapping[str, Writers]) -> None:
+    """Rewrite the documents; with --check, exit 1 where one would change."""
+    for name, writers in documents.items():
+        path = ROOT / name
+        before = path.read_text(encoding="utf-8")
+        after = filled(name, before, writers)
+        if "--check" not in sys.argv[1:]:
+            path.write_text(after, encoding="utf-8")
+        elif before != after:
+            raise SystemExit(f"{name} is not what results/ say: run {sys.argv[0]}.")
