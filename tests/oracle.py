@@ -29,8 +29,8 @@ from smpgnn.models import SMP, MultiTaskSMP
 from smpgnn.models.backbone import Backbone
 from smpgnn.pooling import (
     GraphExtractor,
-    MeanExtractor,
     NodeExtractor,
+    NodePooling,
     PooledNodeExtractor,
     RowExtractor,
 )
@@ -106,13 +106,16 @@ def stack(values: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
     return torch.stack(list(values)) if len(values) else like.new_zeros(0, *shape)
 
 
-def initial(graph: DenseGraph, dtype: torch.dtype = torch.float64) -> Tensor:
-    """U_i[i, :] = [1, x_i] and zero elsewhere."""
+def initial(graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: int = 0) -> Tensor:
+    """U_i[i, :] = [1, x_i] and zero elsewhere, but for the first features: U_i[j, 1:] = x_j."""
     width = 1 if graph.x is None else 1 + graph.x.size(1)
     contexts = []
     for i in range(graph.num_nodes):
         rows = [torch.zeros(width, dtype=dtype) for _ in range(graph.num_rows)]
         one = torch.ones(1, dtype=dtype)
+        for j in range(graph.num_nodes if announced else 0):
+            known = torch.cat([torch.zeros(1, dtype=dtype), graph.x[j, :announced]])
+            rows[graph.identifier[j]] = nn.functional.pad(known, (0, width - known.numel()))
         rows[graph.identifier[i]] = one if graph.x is None else torch.cat([one, graph.x[i]])
         contexts.append(torch.stack(rows))
     return stack(contexts, torch.zeros(0, dtype=dtype), graph.num_rows, width)
@@ -138,6 +141,11 @@ def set_map(module: nn.Module, u: Tensor, graph: DenseGraph) -> Tensor:
     return stack(contexts, u, n, module.w1.out_channels)
 
 
+def whole(new: Tensor, graph: DenseGraph) -> Tensor:
+    """All of a new context divided by d_avg; as it is in a graph without edges."""
+    return new / graph.average_degree if graph.edges else new
+
+
 def default_layer(layer: DefaultSMPLayer, u: Tensor, graph: DenseGraph) -> Tensor:
     """Two-layer perceptrons for each message and each update, edge by edge."""
     hat = set_map(layer.set_map, u, graph)
@@ -149,12 +157,13 @@ def default_layer(layer: DefaultSMPLayer, u: Tensor, graph: DenseGraph) -> Tenso
         message = linear(layer.message_out, hidden.clamp(min=0))
         if layer.message_residual:
             message = message + hat[j]
-        total[i] = total[i] + message / graph.average_degree
+        total[i] = total[i] + message / (1 if layer.divide_update else graph.average_degree)
     contexts = []
     for i in range(graph.num_nodes):
         hidden = linear(layer.update_own, hat[i]) + linear(layer.update_messages, total[i])
         new = linear(layer.update_out, hidden.clamp(min=0))
-        contexts.append(new + hat[i] if layer.update_residual else new)
+        new = new + hat[i] if layer.update_residual else new
+        contexts.append(whole(new, graph) if layer.divide_update else new)
     return stack(contexts, hat, graph.num_rows, layer.out_channels)
 
 
@@ -164,7 +173,9 @@ def fast_layer(layer: FastSMPLayer, u: Tensor, graph: DenseGraph) -> Tensor:
     contexts = [hat[i] for i in range(graph.num_nodes)]
     for j, i in graph.edges:
         message = hat[j] + (hat[i] @ matrix(layer.w4)) * (hat[j] @ matrix(layer.w5))
-        contexts[i] = contexts[i] + message / graph.average_degree
+        contexts[i] = contexts[i] + message / (1 if layer.divide_update else graph.average_degree)
+    if layer.divide_update:
+        contexts = [whole(new, graph) for new in contexts]
     return stack(contexts, hat, graph.num_rows, layer.out_channels)
 
 
@@ -223,7 +234,14 @@ def normalize(norm: nn.Module, values: Sequence[Tensor]) -> list[Tensor]:
 
 
 def graph_extractor(module: GraphExtractor, u: Tensor, graph: DenseGraph) -> Tensor:
-    """MLP(Σ_i U_i[i], Σ_ij U_i[j]), both divided by their number of terms for 'mean': [C]."""
+    """MLP(Σ_i U_i[i], Σ_ij U_i[j]), both divided by their number of terms for 'mean': [C].
+
+    For 'max' the largest terms instead of the sums.
+    """
+    if module.reduce == "max" and graph.num_nodes:
+        own = torch.stack([u[i, graph.identifier[i]] for i in range(graph.num_nodes)])
+        largest = torch.cat([own.amax(0), u.amax((0, 1))])
+        return perceptron(module.hidden, module.out, largest)
     trace, total = u.new_zeros(u.size(-1)), u.new_zeros(u.size(-1))
     for i in range(graph.num_nodes):
         trace = trace + u[i, graph.identifier[i]]
@@ -267,11 +285,16 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
     if isinstance(module, RowExtractor):
         rows = [u[i, 0] for i in range(graph.num_nodes)]
         return perceptron(module.hidden, module.out, stack(rows, u, u.size(-1)))
-    assert isinstance(module, MeanExtractor)
-    mean = u.new_zeros(u.size(-1))
+    assert isinstance(module, NodePooling)
+    if graph.num_nodes == 0:
+        return perceptron(module.hidden, module.out, u.new_zeros(u.size(-1)))
+    if module.reduce == "max":
+        return perceptron(module.hidden, module.out, u[:, 0].amax(0))
+    divisor = graph.num_nodes if module.reduce == "mean" else 1
+    total = u.new_zeros(u.size(-1))
     for i in range(graph.num_nodes):
-        mean = mean + u[i, 0] / graph.num_nodes
-    return perceptron(module.hidden, module.out, mean)
+        total = total + u[i, 0] / divisor
+    return perceptron(module.hidden, module.out, total)
 
 
 # ---------------------------------------------------------------------------- networks
@@ -279,7 +302,8 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
 
 def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[Tensor]]:
     """U⁽⁰⁾, U⁽¹⁾, … of all graphs."""
-    us = [initial(graph, next(backbone.parameters()).dtype) for graph in graphs]
+    dtype, announced = next(backbone.parameters()).dtype, backbone.announced_channels
+    us = [initial(graph, dtype, announced) for graph in graphs]
     yield us
     for norm, layer in zip(backbone.norms, backbone.layers, strict=True):
         normal = normalize(norm, us)

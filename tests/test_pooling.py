@@ -36,7 +36,7 @@ def random_context(graphs: list[Structure], identifiers: str, seed: int) -> tupl
 
 
 @pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("reduce", ["mean", "sum"])
+@pytest.mark.parametrize("reduce", ["mean", "sum", "max"])
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_graph_extractor_equals_the_oracle(
     reduce: str, identifiers: str, graphs: list[Structure], seed: int
@@ -80,7 +80,7 @@ def by_hand(module: torch.nn.Module) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reduce", "expected"), [("sum", [15.0, 45.0]), ("mean", [5.0, 5.0])], ids=["sum", "mean"]
+    ("reduce", "expected"), [("sum", [15.0, 45.0]), ("mean", [5.0, 5.0]), ("max", [9.0, 9.0])]
 )
 def test_trace_and_sum_by_hand(reduce: str, expected: list[float]) -> None:
     index = make_case([path(3)]).index("onehot")
@@ -124,4 +124,4 @@ def test_unknown_aggregations_are_refused(bad: object) -> None:
 
 def test_unknown_reductions_are_refused() -> None:
     with pytest.raises(InputError, match="reduce"):
-        GraphExtractor(2, 3, "max")
+        GraphExtractor(2, 3, "median")

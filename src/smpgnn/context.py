@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -61,6 +61,13 @@ class RowLayout:
         if not self.padded:
             return self.multiplicity
         return (torch.arange(self.owner.numel(), device=self.ptr.device) < self.ptr[-1]).long()
+
+    @cached_property
+    def unowned(self) -> Tensor | None:
+        """Whether a row belongs to no context, [P, 1]; None: there is no such row."""
+        return (
+            (self.counted == 0).unsqueeze(1) if self.padded and self.counted is not None else None
+        )
 
     def total(self, dtype: torch.dtype) -> Tensor:
         """The number of rows of all contexts, multiplicities counted."""
@@ -277,6 +284,55 @@ class ContextIndex:
         return Routes(*self.layout.small, scale, topology.degree * scale, sides, self.layout.padded)
 
     @cached_property
+    def adjacent(self) -> tuple[SparseSum, SparseSum]:
+        """Matrices that sum over the nodes that send to each node, and over those it sends to."""
+        topology = self.topology
+        ptr, order = topology.edges_by_receiver
+        out_ptr, out_order = topology.edges_by_sender
+        return (
+            SparseSum(ptr, take(topology.sender, order)),
+            SparseSum(out_ptr, take(topology.receiver, out_order)),
+        )
+
+    @property
+    def largest(self) -> int:
+        """A number of nodes that no graph exceeds."""
+        return int(self.topology.graph_size.max()) if self.topology.num_graphs else 0
+
+    @property
+    def undivided(self) -> Undivided:
+        """The same with sums over neighbours that are not divided by d_avg."""
+        return Undivided(self)  # not kept: both would keep each other alive
+
+    @cached_property
+    def undivided_lift(self) -> Lift:
+        return replace(self.lift, scale=(self.lift.scale > 0).to(self.lift.scale.dtype))
+
+    @cached_property
+    def undivided_routes(self) -> Routes:
+        scale = (self.routes.scale > 0).to(self.routes.scale.dtype)
+        return replace(self.routes, scale=scale, arrived=self.topology.degree * scale)
+
+    def divide(self, rows: Tensor) -> Tensor:
+        """Rows divided by d_avg of their graph, [P, C]; as they are where it has no edges."""
+        inverse = self.topology.inverse_average_degree
+        share = take(torch.where(inverse > 0, inverse, 1.0), self.row_graph)
+        return rows * share.to(rows.dtype).unsqueeze(1)
+
+    @cached_property
+    def described(self) -> Tensor:
+        """The node that each row describes, [P]; refused where a row may stand for several."""
+        table, topology = self.table, self.topology
+        if isinstance(table, NodeRows):
+            return table.owner
+        if not isinstance(table, IdentifierRows) or table.radius is not None:
+            raise InputError("a row may stand for several nodes: build the index with 'onehot'.")
+        shift = take(topology.graph_ptr, self.row_graph) - take(table.ptr, table.owner)
+        node = torch.arange(self.num_rows, device=topology.device) + shift
+        # rows that belong to no context may point past the last node
+        return node.clamp(max=topology.num_nodes - 1) if self.layout.padded else node
+
+    @cached_property
     def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:
         """The layout of one context an edge, with the receiver's rows, and where its rows are.
 
@@ -310,6 +366,15 @@ class ContextIndex:
         zeros = own.new_zeros(self.num_rows, own.size(1))
         return LocalContext(zeros.index_copy(0, self.table.own, own), self.layout)
 
+    def announce(self, context: LocalContext, values: Tensor) -> LocalContext:
+        """U⁽⁰⁾ whose first features are known to everybody: U_i[j, 1:1+K] = values_j for all i.
+
+        Shapes: values [N, K]; the K channels after the 1 are replaced.
+        """
+        rows, known = context.rows, take(values, self.described)
+        first, rest = rows[:, :1], rows[:, 1 + values.size(1) :]
+        return context.with_rows(torch.cat([first, known, rest], dim=1))
+
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
         """Rename node i permutation[i]: the new index, and where each row lies in it, [P]."""
         topology = self.topology.permute(permutation)
@@ -320,7 +385,30 @@ class ContextIndex:
         """The sum of node values over each graph, [N, C] to [B, C]."""
         return segment_sum(values, *self.graph_nodes)
 
+    def graph_max(self, values: Tensor) -> Tensor:
+        """The largest of the node values of each graph, [N, C] to [B, C]; zero for an empty one."""
+        return segment_max(values, self.topology.graph_ptr, self.topology.batch)
+
     def graph_mean(self, values: Tensor) -> Tensor:
         """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
         size = self.topology.graph_size.clamp(min=1).to(values.dtype).unsqueeze(1)
         return self.graph_sum(values) / size
+
+
+@dataclass(frozen=True, eq=False)
+class Undivided:
+    """The wiring of an index (`smpgnn.ops.Wiring`) with sums that are not divided by d_avg."""
+
+    index: ContextIndex
+
+    @property
+    def layout(self) -> RowLayout:
+        return self.index.layout
+
+    @property
+    def lift(self) -> Lift:
+        return self.index.undivided_lift
+
+    @property
+    def routes(self) -> Routes:
+        return self.index.undivided_routes

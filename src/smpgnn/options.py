@@ -33,10 +33,13 @@ class TrainOptions:
     residual: bool = _option(True, "add the input of each layer to its output")
     towers: int = _option(1, "groups of channels that do not mix, to save weights")
     set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")
+    set_terms: bool = _option(True, "W2 and W3, by which a context sees the mean of its rows")
     message_residual: bool = _option(False, "add the neighbour's context to its message (smp)")
     update_residual: bool = _option(False, "add the prepared context to the update (smp)")
+    divide_update: bool = _option(False, "divide all of the update by the average degree")
     shared_extractor: bool = _option(False, "one extractor after all layers, to save weights")
     extractor_channels: int = _option(0, "width of the extracted features; 0: four times the width")
+    readout: str = _option("mean", "how the nodes of a graph are joined", ("mean", "sum", "max"))
     checkpoint: bool = _option(False, "keep only the input of each layer: less memory, more time")
     epochs: int = _option(100, "passes over the training data")
     batch_size: int = _option(64, "graphs in a batch")
@@ -56,6 +59,7 @@ class TrainOptions:
     decay_epochs: int = _option(20, "epochs between decays; for plateau: without improvement")
     min_lr: float = _option(0.0, "stop when the rate falls below this (plateau)")
     clip: float = _option(1.0, "largest norm of the gradient; 0: no limit")
+    average: float = _option(0.0, "decay of the average of the weights to test, a step; 0: none")
     patience: int = _option(0, "stop after so many epochs without improvement; 0: never")
     cuda_graphs: bool = _option(True, "record training steps as CUDA graphs where it can be done")
     seed: int = _option(0, "seed of everything random")
@@ -100,6 +104,9 @@ class PropertiesOptions(TrainOptions):
     """Distances, eccentricity, Laplacian; connectivity, diameter, spectral radius."""
 
     connected: str = _option("published", "label of connectivity", ("published", "correct"))
+    source_marker: str = _option(
+        "own", "contexts that hold the mark of the source", ("own", "every context")
+    )
     hidden_channels: int = _option(64, "width of the contexts")
     num_layers: int = _option(8, "number of layers: how many hops a node can see")
     towers: int = _option(8, "groups of channels that do not mix, to save weights")
@@ -324,9 +331,10 @@ _NOT_NEGATIVE = (
     "extractor_channels",
     "dropout",
     "momentum",
+    "average",
     "seed",
 )
-_BELOW = {"dropout": 1, "momentum": 1, "seed": 2**32}
+_BELOW = {"dropout": 1, "momentum": 1, "average": 1, "seed": 2**32}
 
 
 def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: str) -> Any:

@@ -10,7 +10,10 @@ from torch.nn import functional as F
 
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
-from smpgnn.ops import attend
+from smpgnn.ops import NodeSets, set_to_set
+
+#: How the nodes of a graph are joined.
+READOUTS = ("mean", "sum", "max")
 
 
 class GraphExtractor(nn.Module):
@@ -19,20 +22,21 @@ class GraphExtractor(nn.Module):
     .. math:: \text{MLP}\Bigl(\sum_i U_i[i, :],\ \sum_{i, j} U_i[j, :]\Bigr)
 
     With `reduce='mean'` both are divided by the number of their terms (n and n²), which keeps their
-    scale when graphs grow; with 'sum' they stand as in the paper. An empty graph has zeros.
+    scale when graphs grow; with 'sum' they stand as in the paper; with 'max' the largest terms
+    stand in their place, so that one node that has found what is looked for shows in a graph of any
+    size. An empty graph has zeros.
 
     Args:
         in_channels: width of the contexts.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean' or 'sum'.
+        reduce: 'mean', 'sum' or 'max'.
 
     Shapes: rows [P, in_channels] to [B, out_channels].
     """
 
     def __init__(self, in_channels: int, out_channels: int, reduce: str = "mean") -> None:
         super().__init__()
-        if reduce not in ("mean", "sum"):
-            raise InputError(f"reduce must be 'mean' or 'sum', not {reduce!r}.")
+        check_readout("reduce", reduce)
         self.reduce = reduce
         self.hidden = nn.Linear(2 * in_channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
@@ -46,6 +50,8 @@ class GraphExtractor(nn.Module):
             # All contexts of a graph have equally many rows, so the mean of means is the mean.
             both = torch.cat([context.own(), context.mean()], dim=1)
             return index.graph_mean(both)
+        if self.reduce == "max":
+            return index.graph_max(torch.cat([context.own(), context.max()], dim=1))
         return index.graph_sum(torch.cat([context.own(), context.sum()], dim=1))
 
     def perceptron(self, pooled: Tensor) -> Tensor:
@@ -127,29 +133,33 @@ class SetToSet(nn.Module):
         self.unit = nn.LSTMCell(2 * channels, channels)
 
     def forward(self, x: Tensor, index: ContextIndex) -> Tensor:
-        topology = index.topology
-        state = x.new_zeros(topology.num_graphs, 2 * self.channels)
-        hidden = memory = x.new_zeros(topology.num_graphs, self.channels)
-        for _ in range(self.steps):
-            hidden, memory = self.unit(state, (hidden, memory))
-            read = attend(x, hidden, topology.graph_ptr, topology.batch)
-            state = torch.cat([hidden, read], dim=1)
-        return state
+        topology, unit = index.topology, self.unit
+        weights = (unit.weight_ih, unit.weight_hh, unit.bias_ih, unit.bias_hh)
+        sets = NodeSets(topology.graph_ptr, topology.batch, index.graph_multiplicity)
+        return set_to_set(x, weights, self.steps, sets)
 
 
-class MeanExtractor(nn.Module):
-    """The mean of node features through a two-layer perceptron (for the MPNN ablation).
+class NodePooling(nn.Module):
+    """Node features, pooled, through a two-layer perceptron (for the MPNN ablation and rivals).
+
+    Args:
+        in_channels: width of the rows.
+        out_channels: width of the result (and of the hidden layer).
+        reduce: 'mean', 'sum' or 'max' over the nodes of a graph.
 
     Shapes: rows [N, in_channels], one a node, to [B, out_channels].
     """
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, reduce: str = "mean") -> None:
         super().__init__()
+        check_readout("reduce", reduce)
+        self.reduce = reduce
         self.hidden = nn.Linear(in_channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        out: Tensor = self.out(F.relu(self.hidden(index.graph_mean(context.own()))))
+        pools = {"mean": index.graph_mean, "sum": index.graph_sum, "max": index.graph_max}
+        out: Tensor = self.out(F.relu(self.hidden(pools[self.reduce](context.own()))))
         return out
 
 
@@ -167,6 +177,11 @@ class RowExtractor(nn.Module):
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
         out: Tensor = self.out(F.relu(self.hidden(context.own())))
         return out
+
+
+def check_readout(name: str, value: str) -> None:
+    if value not in READOUTS:
+        raise InputError(f"{name} must be one of {', '.join(READOUTS)}, not {value!r}.")
 
 
 def resolve_aggregation(aggregation: Any) -> nn.Module:

@@ -113,6 +113,12 @@ class Topology:
         """Pointer [N + 1] and numbers [E] of the edges that arrive at each node."""
         return pointer(self.degree), torch.argsort(self.receiver, stable=True)
 
+    @cached_property
+    def edges_by_sender(self) -> tuple[Tensor, Tensor]:
+        """Pointer [N + 1] and numbers [E] of the edges that leave each node."""
+        out_degree = torch.bincount(self.sender, minlength=self.num_nodes)
+        return pointer(out_degree), torch.argsort(self.sender, stable=True)
+
     def permute(self, permutation: Tensor) -> Topology:
         """The same graphs with node i renamed permutation[i] (within its own graph)."""
         batch = torch.empty_like(self.batch)

@@ -29,7 +29,9 @@ from smpgnn.testing import assert_batch_invariant, assert_equivariant
 plain_initial = oracle.initial
 
 
-def dense_input(graph: DenseGraph, dtype: torch.dtype = torch.float64) -> Tensor:
+def dense_input(
+    graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: int = 0
+) -> Tensor:
     return torch.cat([plain_initial(graph), graph.adjacency().unsqueeze(2)], dim=2).to(dtype)
 
 

@@ -84,7 +84,9 @@ def dense_layer(layer: RingGNNLayer, t: Tensor, graph: DenseGraph) -> Tensor:
     return layer.k[0] * first.clamp(min=0) + layer.k[1] * both.clamp(min=0)
 
 
-def dense_input(graph: DenseGraph, dtype: torch.dtype = torch.float64) -> Tensor:
+def dense_input(
+    graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: int = 0
+) -> Tensor:
     return torch.cat([plain_initial(graph), graph.adjacency().unsqueeze(2)], dim=2).to(dtype)
 
 

@@ -68,14 +68,14 @@ def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path)
 
     choice = record.search
     assert choice is not None
-    assert [(trial.lr, trial.epochs) for trial in choice.trials] == [
-        (3e-4, TRIAL),
-        (1e-3, TRIAL),
-        (3e-3, TRIAL),
+    assert [(trial.readout, trial.lr, trial.epochs) for trial in choice.trials] == [
+        (readout, rate, TRIAL) for readout in ("mean", "max") for rate in (3e-4, 1e-3, 3e-3)
     ]
     assert record.config["lr"] == choice.chosen
+    assert record.config["readout"] == choice.chosen_readout
     best = max(trial.validation or 0 for trial in choice.trials)
-    assert next(t for t in choice.trials if t.lr == choice.chosen).validation == best
+    chosen = (choice.chosen, choice.chosen_readout)
+    assert next(t for t in choice.trials if (t.lr, t.readout) == chosen).validation == best
     stored = (results / "cycle_detection/gin/search-4-20-reduced.json").read_text()
     assert json.loads(stored)["chosen"] == choice.chosen
 

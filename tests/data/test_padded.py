@@ -11,6 +11,11 @@ from strategies import ODD, assert_same, cycle, make_case, path, randomize
 from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
+from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.gin import GIN
+from smpgnn.baselines.ppgn import PPGN
+from smpgnn.baselines.relational_pooling import RelationalPooling
+from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.padded import Capacity, PaddedStore
 from smpgnn.data.store import GraphStore
 from smpgnn.training.recorded import can_record, run_padded, uses_contexts
@@ -25,6 +30,12 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
     "ablation": lambda: MPNN(2, 2, 3, 2, edge_channels=3, norm="batch"),
     "multi-task": lambda: MultiTaskSMP(2, 3, 2, 4, 2, state_channels=3),
+    "largest": lambda: SMP(2, 2, 3, 3, "fast", norm="batch", readout="max"),
+    "GIN": lambda: GIN(2, 2, 3, 3, norm="batch", residual=True, readout="max"),
+    "GIN + degree": lambda: DegreeGIN(2, 2, 3, 3, norm="batch"),
+    "PPGN": lambda: PPGN(2, 2, 3, 3, norm="batch", residual=True),
+    "PPGN without norm": lambda: PPGN(2, 2, 3, 3),
+    "Ring-GNN": lambda: RingGNN(2, 2, 3, 3, norm="batch", residual=True),
     "multi-task ablation": lambda: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", state_channels=3),
 }  # fmt: skip
 
@@ -75,6 +86,17 @@ def test_padding_does_not_show(name: str, training: bool) -> None:
     room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
     actual = outputs_and_gradients(other, run_padded(other, room, index), real)
     assert_same(actual, expected, tolerance=1e-11)
+
+
+def test_padding_does_not_show_where_nodes_are_numbered_at_random() -> None:
+    store = make_store()
+    network = randomize(RelationalPooling(2, 2, 3, 3, norm="batch", max_nodes=9)).eval()
+    batch = store.batch(CHOSEN)
+    expected = network(batch.x.double(), batch.edge_index, None, batch.batch, batch_size=4)
+    padded = PaddedStore(store, Capacity(6, 40, 80, 300), uses_contexts(network))
+    padded.x = padded.x.double()
+    room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
+    assert_same(run_padded(network, room, index)[:4], expected)
 
 
 def test_targets_of_what_is_not_there_are_unknown() -> None:

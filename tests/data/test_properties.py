@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from smpgnn.data import properties, properties_random
+from smpgnn.data import properties_random
 from smpgnn.data.base import Splits
 from smpgnn.data.properties import (
     extrapolation_splits,
@@ -223,9 +223,8 @@ def test_same_seed_same_graphs_and_global_state_is_left_alone() -> None:
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
 
 
-def test_larger_test_sets_continue_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(properties, "_LARGER_COUNT", 16)
-    extrapolation = extrapolation_splits()
+def test_larger_test_sets_continue_the_benchmark() -> None:
+    extrapolation = extrapolation_splits(graphs_per_size=16)
     assert torch.equal(extrapolation.splits.test.x, benchmark().test.x)
     assert list(extrapolation.larger) == ["20-24", "25-29", "30-34", "35-39", "40-44", "45-49"]
     for name, store in extrapolation.larger.items():

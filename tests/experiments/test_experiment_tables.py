@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from smpgnn.catalogue import MODELS
@@ -11,11 +13,20 @@ from smpgnn.experiments.names import file_name, pick
 from smpgnn.experiments.paper import paper_tables
 from smpgnn.experiments.protocol import PROTOCOLS, Reduction, run_options, same_settings
 from smpgnn.experiments.protocol import settings_of as settings
-from smpgnn.experiments.tables import SELECTIONS, TABLES, find_table
+from smpgnn.experiments.tables import SELECTIONS, TABLES, Row, Table, find_table
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
+from smpgnn.ops.backend import WIDEST
+from smpgnn.options import CyclesOptions, TrainOptions
 
-BEYOND = {"cycle_detection_matched"}
+BEYOND = {
+    "cycle_detection_matched",
+    "zinc_parts",
+    "zinc_beyond",
+    "zinc_500k",
+    "properties_parts",
+    "graph_properties_marker",
+    "graph_properties_connected",
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLES) - BEYOND))
@@ -98,16 +109,73 @@ def test_all_rows_of_a_table_share_the_protocol() -> None:
                 assert len(found) == 1
 
 
-def test_zinc_rows_have_about_as_many_parameters_as_the_paper_allows() -> None:
-    table = TABLES["zinc"]
+def options_of(table: Table, row: Row) -> TrainOptions:
+    return run_options(table, row, table.trainings[-1], PROTOCOLS["modern"], 0, Reduction())
+
+
+def parameters(table: Table, row: Row) -> int:
+    """Of the network of a row, with the edge features of ZINC."""
+    widths = {"in_channels": 28, "edge_channels": 3, "node_outputs": 0, "graph_outputs": 1}
+    if table.task == "properties":
+        widths = {"in_channels": 2, "edge_channels": 0, "node_outputs": 3, "graph_outputs": 3}
+    network = NetworkSpec.from_options(options_of(table, row), **widths).build()
+    return sum(p.numel() for p in network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("zinc", 90_000, 120_000), ("zinc_beyond", 95_000, 105_000), ("zinc_500k", 450_000, 505_000)],
+)
+def test_zinc_rows_have_as_many_parameters_as_they_say(name: str, least: int, most: int) -> None:
+    table = TABLES[name]
     for row in table.rows:
-        training = table.training("with-edge-features")
-        options = run_options(table, row, training, PROTOCOLS["modern"], 0, Reduction())
-        spec = NetworkSpec.from_options(
-            options, in_channels=28, edge_channels=3, node_outputs=0, graph_outputs=1
-        )
-        count = sum(p.numel() for p in spec.build().parameters())
-        assert 90_000 < count < 120_000, (row.name, count)
+        assert least < parameters(table, row) <= most, row.name
+        assert row.model != "smp" or options_of(table, row).hidden_channels <= WIDEST
+
+
+@pytest.mark.parametrize(("name", "of"), [("zinc_parts", "zinc"), ("properties_parts", "graph_p")])
+def test_parts_differ_from_smp_in_one_thing(name: str, of: str) -> None:
+    table = TABLES[name]
+    first, *others = table.rows
+    assert first.of.startswith(of)
+    base = settings(options_of(table, first))
+    changed = []
+    for row in others:
+        found = settings(options_of(table, row))
+        names = [key for key in found if found[key] != base[key]]
+        assert names == [key for key in found if key in row.settings], row.name
+        changed.append("+".join(names))
+    assert changed == [
+        "towers", "hidden_channels+towers", "set_scale", "divide_update", "update_residual",
+        "residual", "message_residual",
+    ]  # fmt: skip
+    narrow = table.row("one tower, same parameters")
+    assert parameters(table, narrow) == pytest.approx(parameters(table, first), rel=0.02)
+
+
+def test_a_row_of_another_table_is_the_same_there() -> None:
+    shared = 0
+    for table in TABLES.values():
+        for row in table.rows:
+            if row.of:
+                home = TABLES[row.of]
+                assert table.like == row.of
+                for training in table.trainings:
+                    at = home.training(training.name)
+                    assert (at.cells, at.settings) == (training.cells, training.settings)
+                    assert options_of(table, row) == options_of(home, home.row(row.name))
+                shared += 1
+    assert shared == 4
+
+
+def test_a_table_without_settings_has_those_of_the_one_it_is_like() -> None:
+    for protocol in PROTOCOLS.values():
+        for table in TABLES.values():
+            assert protocol.settings.get(table.name, protocol.settings.get(table.like))
+    modern, table = PROTOCOLS["modern"], TABLES["zinc_beyond"]
+    assert options_of(table, table.rows[0]).epochs == modern.settings["zinc"]["epochs"]
+    own = replace(modern, settings={**modern.settings, "zinc_beyond": {"epochs": 7}})
+    assert run_options(table, table.rows[0], table.trainings[0], own, 0, Reduction()).epochs == 7
 
 
 def test_a_reduction_changes_settings_and_is_true() -> None:

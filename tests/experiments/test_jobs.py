@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from smpgnn.data.cycles import cycle_splits
+from smpgnn.data.properties import extrapolation_splits
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Job, Request, make_plan
 from smpgnn.experiments.protocol import Reduction
@@ -79,6 +80,19 @@ def test_one_training_answers_all_properties(tmp_path: Path) -> None:
     assert mean == pytest.approx(sum(values.values()) / 6)
     run = RunFolder(job(tmp_path, "graph_properties", "GIN", "dist").folder).read_record()
     assert mean == pytest.approx(run["test"]["log_mse"], abs=1e-5)
+    # and how each goes on with larger graphs
+    for record in records:
+        assert record.by_size is not None
+        assert record.by_size.least == (15, 20, 25, 30, 35, 40, 45)
+        assert record.by_size.most == (19, 24, 29, 34, 39, 44, 49)
+        assert record.by_size.value[0] == record.value
+    curves = {r.cell_name: r.by_size.value for r in records if r.by_size is not None}
+    average = curves.pop("average")
+    assert average == pytest.approx([sum(v) / 6 for v in zip(*curves.values(), strict=True)])
+    model = load(job(tmp_path, "graph_properties", "GIN", "dist").folder, "cpu")
+    larger = extrapolation_splits(graphs_per_size=12).larger["45-49"]
+    found = evaluate_store(model.network, model.task, larger, 64, model.device)
+    assert average[-1] == pytest.approx(found["log_mse"], abs=1e-5)
 
 
 def test_a_trial_never_sees_the_test_part(tmp_path: Path) -> None:

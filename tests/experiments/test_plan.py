@@ -57,6 +57,23 @@ def test_a_selection_and_its_table_share_their_runs(tmp_path: Path) -> None:
     assert len(make_plan(both).finals) == 96
 
 
+def test_a_row_of_another_table_is_trained_there_once(tmp_path: Path) -> None:
+    found = plan(tmp_path, "zinc_parts", seeds=(0,))
+    places = [(final.job.table, final.job.row) for final in found.finals]
+    assert places[0] == ("zinc", "SMP")
+    assert {table for table, _ in places[1:]} == {"zinc_parts"}
+    both = [
+        Request(name, seeds=(0,), results=str(tmp_path), work_dir=str(tmp_path))
+        for name in ("zinc_parts", "zinc")
+    ]
+    assert len(make_plan(both).finals) == 8 + 2 * 7 - 1
+    write(tmp_path / "r", made("zinc", "SMP", "with edge features", 0, 0.1))
+    assert done(plan(tmp_path, "zinc_parts", seeds=(0,))) == [True] + 7 * [False]
+    write(tmp_path / "r", made("zinc", "GIN", "with edge features", 0, 0.1, protocol="paper"))
+    with pytest.raises(InputError, match="is of protocol 'paper'"):
+        plan(tmp_path, "zinc_parts")
+
+
 def test_records_answer_their_cells(tmp_path: Path) -> None:
     want: dict[str, Any] = {"rows": ("SMP",), "cells": ("4-12", "4-20"), "seeds": (0, 1)}
     assert done(plan(tmp_path, **want)) == [False] * 4

@@ -9,8 +9,11 @@ from smpgnn.data.properties import property_graphs
 from smpgnn.errors import InputError
 from smpgnn.experiments.protocol import Search
 from smpgnn.experiments.records import Trial
-from smpgnn.experiments.search import best_rate, held_back, settings_hash, trial_options
+from smpgnn.experiments.search import best_trial, held_back, settings_hash, trial_options
+from smpgnn.experiments.tables import Row
 from smpgnn.options import CyclesOptions
+
+ROW = Row("GIN", "gin")
 
 
 def trial(lr: float, value: float | None, epoch: int = 5) -> Trial:
@@ -19,31 +22,46 @@ def trial(lr: float, value: float | None, epoch: int = 5) -> Trial:
 
 def test_the_best_value_wins() -> None:
     trials = (trial(1e-4, 0.7), trial(1e-3, 0.9), trial(1e-2, 0.8))
-    assert best_rate(trials, True, 1e-3) == 1e-3
-    assert best_rate(trials, False, 1e-3) == 1e-4
+    assert best_trial(trials, True, 1e-3).lr == 1e-3
+    assert best_trial(trials, False, 1e-3).lr == 1e-4
 
 
 def test_ties_go_to_the_earlier_epoch_then_to_the_usual_rate() -> None:
-    assert best_rate((trial(1e-4, 1.0, 9), trial(1e-2, 1.0, 4)), True, 1e-4) == 1e-2
+    assert best_trial((trial(1e-4, 1.0, 9), trial(1e-2, 1.0, 4)), True, 1e-4).lr == 1e-2
     same = (trial(1e-4, 0.5, 1), trial(1e-3, 0.5, 1), trial(1e-2, 0.5, 1))
-    assert best_rate(same, True, 1e-3) == 1e-3
-    assert best_rate(same, True, 2e-2) == 1e-2
+    assert best_trial(same, True, 1e-3).lr == 1e-3
+    assert best_trial(same, True, 2e-2).lr == 1e-2
 
 
 def test_a_rate_that_diverges_loses() -> None:
-    assert best_rate((trial(1e-3, 0.1), trial(1e-2, None)), True, 1e-2) == 1e-3
+    assert best_trial((trial(1e-3, 0.1), trial(1e-2, None)), True, 1e-2).lr == 1e-3
     with pytest.raises(InputError, match=r"no learning rate of the search works.* diverged"):
-        best_rate((trial(1e-3, None),), True, 1e-3)
+        best_trial((trial(1e-3, None),), True, 1e-3)
 
 
 def test_trials_differ_in_the_rate_only_and_are_short() -> None:
     options = CyclesOptions(epochs=50, warmup_epochs=5.0, seed=7)
-    trials = trial_options(options, Search((1e-3, 1e-2), share=0.2))
+    trials = trial_options(options, Search((1e-3, 1e-2), share=0.2), ROW)
     assert [o.lr for o in trials.options] == [1e-3, 1e-2]
     assert {(o.epochs, o.warmup_epochs, o.seed) for o in trials.options} == {(10, 1.0, 0)}
     assert "20% of the epochs" in trials.rule
     assert len({settings_hash(o) for o in trials.options}) == 2
     assert settings_hash(options, 1) != settings_hash(options, 2)
+
+
+def test_readouts_are_tried_with_every_rate_unless_the_row_has_its_own() -> None:
+    search = Search((1e-3, 1e-2), readouts=("mean", "max"))
+    trials = trial_options(CyclesOptions(), search, ROW).options
+    assert [(o.readout, o.lr) for o in trials] == [
+        ("mean", 1e-3),
+        ("mean", 1e-2),
+        ("max", 1e-3),
+        ("max", 1e-2),
+    ]
+    own = trial_options(CyclesOptions(readout="sum"), search, Row("x", "gin", {"readout": "sum"}))
+    assert [(o.readout, o.lr) for o in own.options] == [("sum", 1e-3), ("sum", 1e-2)]
+    same = tuple(Trial(1e-3, 0.5, 1, 2, readout=readout) for readout in ("mean", "max"))
+    assert best_trial(same, True, 1e-3).readout == "mean"
 
 
 def test_held_back_graphs_come_from_the_training_part_in_pairs() -> None:

@@ -11,6 +11,7 @@ from experiments.made_records import made
 
 from smpgnn.errors import InputError
 from smpgnn.experiments.records import (
+    BySize,
     Curves,
     Record,
     choice_path,
@@ -27,6 +28,7 @@ def test_a_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     for record in (
         made("cycle_detection", "GIN + rand id", "4 12", 2, 98.5),
         made("zinc", "SMP", "no edge features", 0, 0.2, search=None, commit=None),
+        made("graph_properties", "SMP", "dist", 0, -3.0, by_size=BySize((15,), (19,), (-3.0,))),
     ):
         assert read_record(write_record(tmp_path, record)) == record
 
@@ -40,6 +42,15 @@ def test_the_file_has_the_names_of_the_paper(tmp_path: Path) -> None:
     assert (content["row"], content["cell"], content["seed"]) == ("GIN + rand id", [4, 12], 2)
     assert set(content["curves"]) == {"epoch", "train_loss", "validation", "seconds"}
     assert not list(path.parent.glob(".*"))
+
+
+def test_a_record_of_a_version_without_sizes_is_read(tmp_path: Path) -> None:
+    record = made("zinc", "SMP", "no edge features", 0, 0.2)
+    path = write_record(tmp_path, record)
+    content = json.loads(path.read_text())
+    assert content.pop("by_size") is None
+    path.write_text(json.dumps(content))
+    assert read_record(path) == record
 
 
 @pytest.mark.parametrize(

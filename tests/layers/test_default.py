@@ -20,6 +20,9 @@ OPTIONS: list[dict[str, Any]] = [
     {"message_residual": True},
     {"update_residual": True},
     {"towers": 2, "message_residual": True, "update_residual": True},
+    {"divide_update": True},
+    {"set_terms": False, "towers": 2},
+    {"divide_update": True, "message_residual": True, "update_residual": True},
 ]
 
 

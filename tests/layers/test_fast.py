@@ -12,6 +12,13 @@ from strategies import Structure, assert_same, batches, make_case, path, randomi
 
 from smpgnn import FastSMPLayer, InputError, LocalContext
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"towers": 2},
+    {"divide_update": True, "towers": 2},
+    {"set_terms": False},
+]
+
 
 def forward_and_oracle(
     layer: FastSMPLayer, graphs: list[Structure], identifiers: str, seed: int
@@ -28,20 +35,23 @@ def forward_and_oracle(
     return LocalContext(to_rows(us), index.layout), expected, us, index
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("identifiers", ["onehot", "coloring"])
 @given(graphs=batches(), seed=seeds())
 def test_equals_the_oracle(
-    identifiers: str, towers: int, graphs: list[Structure], seed: int
+    identifiers: str, options: dict[str, Any], graphs: list[Structure], seed: int
 ) -> None:
-    layer = randomize(FastSMPLayer(4, 6, towers=towers), seed)
+    layer = randomize(FastSMPLayer(4, 6, **options), seed)
     context, expected, us, index = forward_and_oracle(layer, graphs, identifiers, seed)
     assert_same(layer(context, index).rows, expected, layer, us)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(graphs=batches(), seed=seeds())
-def test_edge_by_edge_equals_the_short_way(graphs: list[Structure], seed: int) -> None:
-    layer = randomize(FastSMPLayer(3, 6, towers=2), seed)
+def test_edge_by_edge_equals_the_short_way(
+    options: dict[str, Any], graphs: list[Structure], seed: int
+) -> None:
+    layer = randomize(FastSMPLayer(3, 6, **options), seed)
     context, _, us, index = forward_and_oracle(layer, graphs, "onehot", seed)
     assert_same(layer(context, index).rows, layer.general_forward(context, index).rows, layer, us)
 
@@ -62,6 +72,10 @@ def test_path_by_hand() -> None:
     assert torch.equal(a.double() @ v, av)
     second = layer(new, index).rows.view(3, 3)
     assert torch.equal(second, v + 0.75 * (av + v * av))
+    # With all of the update divided by d_avg = 4/3: (I + A) 3/4.
+    layer.divide_update = True
+    divided = layer(index.initial(None, torch.float64), index).rows.view(3, 3)
+    assert torch.equal(divided, 0.75 * (torch.eye(3).double() + a))
 
 
 def test_has_no_edge_features() -> None:

@@ -39,6 +39,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"norm": "layer", "shared_extractor": True},
     {"edge_channels": 2, "towers": 2, "message_residual": True, "update_residual": True},
     {"pooling": "sum"},
+    {"readout": "max", "layer": "fast"},
+    {"readout": "sum", "shared_extractor": True},
     {"pooling": "mean", "edge_channels": 2, "residual": True},
     {"pooling": "max", "layer": "fast", "extractor_channels": 5},
 ]

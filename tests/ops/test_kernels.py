@@ -9,12 +9,12 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
+
 from smpgnn.context import ContextIndex
-from smpgnn.ops.attention import attend_reference
 from smpgnn.ops.default_core import DefaultWeights, default_core_reference
 from smpgnn.ops.fast_core import fast_core_reference
 from smpgnn.ops.fold import fold_reference
-from smpgnn.ops.kernels import dense, fold, messages, moments, segment
+from smpgnn.ops.kernels import dense, fold, messages, moments, segment, tiles
 from smpgnn.ops.moments import measure_reference
 from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.set_map import set_linear_reference
@@ -97,6 +97,11 @@ def test_set_linear(identifiers: str, inside: int, outside: int) -> None:
     given = [value.detach() for value in (rows, matrix, both, center)]
     owner = layout.small_owner
     assert_same(dense.set_linear(*given, owner, *layout.small), expected.detach())
+    wa, wb = (draw(outside, outside, seed=k).detach() for k in range(2))
+    ba = draw(outside).detach()
+    out, terms = dense.set_linear_terms(*given, owner, *layout.small, wa, wb, ba)
+    u = expected.detach()
+    assert_same([out, terms], [u, torch.cat([u @ wa + ba, u @ wb], dim=1)])
     grad = torch.randn_like(expected)
     back = gradients(expected, [grad], [rows, matrix, both])
     actual = dense.set_linear_backward(grad, given[0], given[1], given[3])
@@ -149,12 +154,26 @@ def test_fast_core(identifiers: str, width: int) -> None:
     assert_same([du, *slopes], back)
 
 
+SPLIT = {(kernel, 16): tiles.Tiling(16, 4, columns=16) for kernel in tiles.APART}
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["together", "apart"])
 @pytest.mark.parametrize("residuals", [(False, False), (True, True)])
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("identifiers", ALL)
-def test_default_core(identifiers: str, edges: bool, residuals: tuple[bool, bool]) -> None:
-    width, index = 3, make_index(identifiers)
+def test_default_core(
+    identifiers: str,
+    edges: bool,
+    residuals: tuple[bool, bool],
+    split: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if split:
+        monkeypatch.setattr(tiles, "TILINGS", tiles.TILINGS | SPLIT)
+        monkeypatch.setattr(tiles, "MANY", 0)
+    width, index = 6, make_index(identifiers)
     u = draw(index.num_rows, width)
+    assert all(tiles.apart(kernel, u, width) == split for kernel in tiles.APART)
     edge = draw(index.topology.num_edges, width) if edges else None
     matrices = [draw(width, width, seed=k) for k in range(6)]
     biases = [draw(width, seed=k) for k in range(4)]
@@ -162,7 +181,7 @@ def test_default_core(identifiers: str, edges: bool, residuals: tuple[bool, bool
     expected = default_core_reference(
         u, edge, weights, index, message_residual=residuals[0], update_residual=residuals[1]
     )
-    wa, wb, *rest = (value.detach() for value in matrices)
+    wa, wb, wu, wr, wm, wv = (value.detach() for value in matrices)
     ba, *others = (value.detach() for value in biases)
     v = u.detach()
     ab = torch.cat([v @ wa + ba, v @ wb], dim=1)
@@ -170,20 +189,26 @@ def test_default_core(identifiers: str, edges: bool, residuals: tuple[bool, bool
     routes, arrived = index.routes.tensors(), index.routes.arrived
     passes, adds = residuals
     owner, ptr, scale = index.layout.small_owner, routes[0], routes[2]
-    sums = messages.message_sums(v, ab, e, routes, passes, False)
-    hidden, actual = dense.update(v, sums, rest, others, arrived, owner, ptr, adds)
+    relus, passed = messages.message_sums(v, ab, e, routes, passes, False)
+    hidden, actual = dense.update(
+        v, relus, passed, [wu, wr, wm, wv], others, arrived, owner, ptr, adds
+    )
     assert_same(actual, expected.detach())
     grad = torch.randn_like(expected)
     wanted = [u, *([edge] if edges else []), *matrices, *biases]
     found = torch.autograd.grad([expected], wanted, [grad], allow_unused=True)
     back = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
-    base, sent, slopes, columns = dense.update_backward(
-        grad, v, sums, hidden, rest, arrived, owner, scale, adds
+    terms = torch.cat([wa, wb, wm, wu] if passes else [wa, wb, wu], dim=1)
+    d_terms = torch.full_like(v @ terms, torch.nan)
+    sent, (d_wr, d_wv), (d_br, d_bv) = dense.update_backward(
+        grad, relus, hidden, wr, wv, arrived, owner, scale, d_terms
     )
-    dab, passed, d_edge = messages.message_gradients(sent, ab, e, base, routes, passes, False)
-    du, message, column = dense.message_backward(dab, v, wa, wb, passed if passes else base)
-    edge_part = [d_edge] if edges else []
-    assert_same([du, *edge_part, *message, *slopes, column, *columns], back)
+    d_edge = messages.message_gradients(sent, ab, e, d_terms, routes, False)
+    du, slopes, columns = dense.terms_backward(d_terms, v, terms, grad, adds)
+    d_wm = slopes[2] if passes else torch.zeros_like(wm)
+    d_matrices = [slopes[0], slopes[1], slopes[-1], d_wr, d_wm, d_wv]
+    d_biases = [columns[0], columns[-1], d_br, d_bv]
+    assert_same([du, *([d_edge] if edges else []), *d_matrices, *d_biases], back)
 
 
 @pytest.mark.parametrize("identifiers", ALL)
@@ -202,16 +227,3 @@ def test_segment_sums_and_maxima(identifiers: str) -> None:
     assert_same(actual, back[0])
     total = segment.segment_sum(rows.detach(), layout.ptr)
     assert_same(total, layout.plain[0](rows.detach()))
-
-
-def test_attention() -> None:
-    topology = make_case(GRAPHS).topology.to(DEVICE)
-    values, query = draw(topology.num_nodes, 5), draw(topology.num_graphs, 5)
-    expected = attend_reference(values, query, topology.graph_ptr, topology.batch)
-    given = values.detach(), query.detach(), topology.graph_ptr
-    out, level = segment.attend(*given)
-    assert_same(out, expected.detach())
-    grad = torch.randn_like(expected)
-    back = gradients(expected, [grad], [values, query])
-    actual = segment.attend_backward(grad, *given[:2], out, level, topology.graph_ptr)
-    assert_same(list(actual), back)

@@ -7,18 +7,20 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from cli.commands import done
 from experiments.made_records import made, write
 
 from smpgnn.errors import InputError
-from smpgnn.experiments.records import Curves
+from smpgnn.experiments.records import BySize, Curves
 from smpgnn.experiments.tables import TABLES
 from smpgnn.report.collect import Summary, collect
 from smpgnn.report.curves import STYLES, mean_curve
 from smpgnn.report.figures import COLOURS
 from smpgnn.report.markdown import cell_text, markdown, signed
-from smpgnn.report.page import page
+from smpgnn.report.page import extrapolation_figure, page
 
 VOID = {"meta", "br", "path", "circle"}
 
@@ -130,6 +132,55 @@ def test_ours_stands_beside_the_papers(results: Path) -> None:
     assert " ".join(zinc[-1][2].split()) == "— paper 0.138"
 
 
+def test_a_row_of_another_table_is_shown_beside_the_others(tmp_path: Path) -> None:
+    base = made("zinc", "SMP", "with edge features", 0, 0.1384)
+    write(tmp_path, base, made("zinc", "SMP", "no edge features", 0, 0.2))
+    report = {t.table.name: t for t in collect(tmp_path).tables}
+    assert report["zinc_parts"].records == ()  # nothing of its own yet
+    write(tmp_path, made("zinc_parts", "one tower, same width", "with edge features", 0, 0.1311))
+    rows = read(page(collect(tmp_path))).cells["zinc_parts"][0]
+    assert [" ".join(row[1].split()) for row in rows[1:3]] == ["0.138", "0.131"]
+    assert "| one tower, same width | 0.131 |" in markdown(collect(tmp_path))
+
+
+def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
+    report = collect(tmp_path)
+    assert extrapolation_figure(report) == ""
+    assert "Larger graphs" not in page(report) + markdown(report)
+    sizes = (15, 20, 25), (19, 24, 29)
+    write(
+        tmp_path,
+        *(
+            made("graph_properties", row, cell.name, seed, -3.5,
+                 by_size=BySize(*sizes, (-3.5, -2.5 + seed, -1.0 + start)))
+            for start, row in enumerate(("GIN", "SMP"))
+            for cell in TABLES["graph_properties"].cells
+            for seed in (0, 1)
+        ),
+    )  # fmt: skip
+    report = collect(tmp_path)
+    text = page(report)
+    read(text)
+    part = text.split("<h3>Larger graphs than in training</h3>")[1].split("<details>")[0]
+    assert part.count("<svg") == 7
+    assert part.count(">GIN</text>") == part.count(">SMP</text>") == 7
+    assert part.count(">nodes (mean of five sizes)</text>") == part.count(">log10 MSE</text>") == 7
+    assert part.count('class="band') == 2 * 7
+    shown = markdown(report)
+    assert "| log10 MSE, average | 15–19 nodes | 20–24 nodes | 25–29 nodes |" in shown
+    assert "| GIN | −3.50 | −2.00 | −1.00 |" in shown
+    assert "| SMP | −3.50 | −2.00 | 0.00 |" in shown
+    assert "](figures/extrapolation.svg)" in shown
+    svg = ElementTree.fromstring(extrapolation_figure(report))
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+    words = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"average", "GIN", "SMP", "log10 MSE"} <= set(words)
+    page_file, tables = tmp_path / "r.html", tmp_path / "docs" / "results.md"
+    found = done("report", "--results", tmp_path, "-o", page_file, "--markdown", tables)
+    assert "figures/extrapolation.svg" in found.out
+    assert (tmp_path / "docs/figures/extrapolation.svg").read_text() == extrapolation_figure(report)
+
+
 def test_reduced_runs_never_stand_beside_the_papers(results: Path) -> None:
     text = page(collect(results))
     reader = read(text)
@@ -147,8 +198,8 @@ def test_details_of_the_runs_are_there(results: Path) -> None:
     costs, rates, runs = reader.cells["cycle_detection"][1:4]
     gin = [cell.strip() for cell in costs[1]]
     assert gin[:9] == ["GIN", "k=4, n=12", "12,345", "3", "3", "2", "30.0", "10", "512"]
-    assert [c.strip() for c in rates[2]][2:] == ["0.001", "71", "3", "chosen"]
-    assert "diverged" in rates[3][3]
+    assert [c.strip() for c in rates[2]][2:] == ["0.001", "mean", "71", "3", "chosen"]
+    assert "diverged" in rates[3][4]
     heads = [cell.strip() for cell in runs[0]]
     assert {"seed", "model", "commit", "torch", "n"} <= set(heads)
     assert len(runs) == 1 + 5
@@ -226,9 +277,12 @@ def test_curves_are_means_over_seeds_as_far_as_all_go() -> None:
     assert mean_curve("SMP", [one], "train_loss", 0).low == ()
 
 
-def test_no_two_methods_of_a_table_share_a_colour() -> None:
+def test_no_two_methods_of_a_table_look_alike() -> None:
     for table in TABLES.values():
-        assert len({STYLES[row.name] % COLOURS for row in table.rows}) == len(table.rows)
+        colours = {STYLES[row.name] % COLOURS for row in table.rows}
+        assert len(colours) == min(COLOURS, len(table.rows))
+        looks = {(STYLES[row.name] % COLOURS, STYLES[row.name] % 3) for row in table.rows}
+        assert len(looks) == len(table.rows)
 
 
 def test_strange_files_are_named(results: Path) -> None:

@@ -10,6 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.gin import GIN
+from smpgnn.baselines.ppgn import PPGN
+from smpgnn.baselines.random_identifiers import RandomIdentifierGIN
+from smpgnn.baselines.relational_pooling import RelationalPooling
+from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.padded import Capacity
@@ -29,6 +35,10 @@ NETWORKS: dict[str, Any] = {
     "fast": lambda: SMP(0, 2, 8, 3, "fast", norm="batch", residual=True),
     "default": lambda: SMP(0, 2, 8, 3, norm="batch", towers=2, message_residual=True),
     "ablation": lambda: MPNN(0, 2, 8, 3, norm="batch"),
+    "GIN": lambda: GIN(0, 2, 8, 3, norm="batch", residual=True),
+    "GIN + degree": lambda: DegreeGIN(0, 2, 8, 3, norm="batch"),
+    "PPGN": lambda: PPGN(0, 2, 8, 3, norm="batch", residual=True),
+    "Ring-GNN": lambda: RingGNN(0, 2, 8, 3, norm="batch", residual=True),
 }
 TASK = Classification()
 
@@ -68,6 +78,32 @@ def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
     other.eval()
     out, batch = recorder.outputs(torch.arange(7))
     assert torch.allclose(out, run_network(other, batch), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RandomIdentifierGIN(0, 2, 8, 3, norm="batch"),
+        lambda: RelationalPooling(0, 2, 8, 3, norm="batch", max_nodes=12),
+    ],
+    ids=["random identifiers", "relational pooling"],
+)
+def test_recorded_steps_draw_anew(make: Any) -> None:
+    train, val = stores()
+    network = make().cuda().train()
+    recorder = Recorder(network, TASK, train, val, 16)
+    recorder.record()
+    graphs = torch.arange(16)
+    torch.manual_seed(1)
+    losses = [recorder.step(graphs).item() for _ in range(4)]
+    assert len(set(losses)) == 4
+    torch.manual_seed(1)
+    assert [recorder.step(graphs).item() for _ in range(4)] == pytest.approx(losses, rel=1e-4)
+    network.eval()
+    out, batch = recorder.outputs(torch.arange(7))
+    assert out.isfinite().all()
+    if isinstance(network, RelationalPooling):  # its draws are the same in every call
+        assert torch.allclose(out, run_network(network, batch), rtol=1e-3, atol=1e-4)
 
 
 def test_a_batch_without_room_runs_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:

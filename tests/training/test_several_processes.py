@@ -48,7 +48,7 @@ def test_two_processes_that_lightning_starts(tmp_path: Path) -> None:
                     reason="torchrun is not beside this Python")  # fmt: skip
 def test_two_processes_that_torchrun_starts(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"  # torchrun takes --n for an option of its own
-    options = {**OPTIONS, "norm": "none"}
+    options = {**OPTIONS, "norm": "none", "average": 0.9}
     config.write_text(yaml.safe_dump(options))
     torchrun = [str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node=2"]
     folder = tmp_path / "two"

@@ -35,4 +35,4 @@ class DegreeGIN(OwnInput, GIN):
 
     def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
         classes = index.topology.degree.clamp(max=self.max_degree)
-        return InputIndex(index.topology, index.table, F.one_hot(classes, self.max_degree + 1))
+        return InputIndex.on(index, F.one_hot(classes, self.max_degree + 1))

@@ -1,4 +1,4 @@
-"""GIN (Xu et al., 2019) in the frame of SMP: the convolution is PyTorch Geometric's own."""
+"""GIN (Xu et al., 2019) in the frame of SMP: that of PyTorch Geometric, with a faster sum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.sparse import sparse_apply
 
 
 class GINLayer(SMPLayer):
@@ -17,6 +18,8 @@ class GINLayer(SMPLayer):
 
     Shapes: rows [N, in_channels] to [N, out_channels].
     """
+
+    recordable = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
@@ -37,7 +40,8 @@ class GINLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        return context.with_rows(self.conv(context.rows, index.topology.edge_index))
+        rows = context.rows
+        return context.with_rows(self.conv.nn(rows + sparse_apply(rows, *index.adjacent)))
 
 
 class GIN(MPNN):

@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import ContextIndex, LocalContext, RowLayout
 from smpgnn.errors import check_counts
 from smpgnn.identifiers import onehot_identifiers
 from smpgnn.models.smp import SMP
-from smpgnn.topology import Topology
+from smpgnn.ops import Routes, SparseSum
 
 
 @dataclass(frozen=True, eq=False)
 class InputIndex(ContextIndex):
-    """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K]."""
+    """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K].
+
+    All else is that of `base`: build it with `on`.
+    """
 
     extra: Tensor
+    base: ContextIndex
+
+    @classmethod
+    def on(cls, base: ContextIndex, extra: Tensor) -> Self:
+        return cls(base.topology, base.table, extra, base)
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        return self.base.layout
+
+    @cached_property
+    def routes(self) -> Routes:
+        return self.base.routes
+
+    @cached_property
+    def adjacent(self) -> tuple[SparseSum, SparseSum]:
+        return self.base.adjacent
+
+    @property
+    def graph_multiplicity(self) -> Tensor | None:
+        return self.base.graph_multiplicity
+
+    @property
+    def largest(self) -> int:
+        return self.base.largest
 
     def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
         given = super().initial(x, dtype).rows
@@ -92,14 +121,23 @@ class RandomInput(OwnInput):
         if seed is not None:
             check_counts(seed=seed, at_least=0)
         self.test_draws, self.seed = test_draws, seed
+        self._streams: dict[int, Tensor] = {}
 
-    def uniform(self, topology: Topology, draw: int) -> Tensor:
+    def uniform(self, index: ContextIndex, draw: int) -> Tensor:
         """A number from [0, 1) for each node, [N] float64."""
-        device = topology.device
+        topology = index.topology
         if self.training or self.seed is None:
-            return torch.rand(topology.num_nodes, dtype=torch.float64, device=device)
-        rank = onehot_identifiers(topology)
-        longest = int(rank.max()) + 1 if rank.numel() else 0
-        # NumPy's stream: a longer one begins like a shorter one, which torch does not promise.
-        numbers = np.random.default_rng([self.seed, draw]).random(longest)
-        return torch.from_numpy(numbers).to(device)[rank]
+            return torch.rand(topology.num_nodes, dtype=torch.float64, device=topology.device)
+        stream = self._stream(draw, max(1, index.largest), topology.device)
+        # nodes past the largest graph are padding
+        return stream[onehot_identifiers(topology).clamp(max=stream.numel() - 1)]
+
+    def _stream(self, draw: int, count: int, device: torch.device) -> Tensor:
+        """The first numbers of a draw; those once made are kept, on their device."""
+        kept = self._streams.get(draw)
+        if kept is None or kept.numel() < count or kept.device != device:
+            # NumPy's stream: a longer one begins like a shorter one, which torch does not promise.
+            assert self.seed is not None
+            numbers = np.random.default_rng([self.seed, draw]).random(count)
+            kept = self._streams[draw] = torch.from_numpy(numbers).to(device)
+        return kept

@@ -7,16 +7,19 @@ are padded, with zeros, which add nothing to it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
 from smpgnn.baselines.inputs import InputIndex, OwnInput
 from smpgnn.context import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.identifiers import onehot_identifiers
+from smpgnn.ops.backend import fused
 from smpgnn.rows import IdentifierRows
 from smpgnn.topology import take
 
@@ -24,7 +27,8 @@ from smpgnn.topology import take
 class PairIndex(InputIndex):
     """One-hot contexts as matrices; the extra channel of the initial rows is the adjacency matrix.
 
-    A[i, j] counts the edges from j to i. Build it with `PairIndex.of`.
+    A[i, j] counts the edges from j to i. Build it with `PairIndex.of`. Rows that no context owns
+    (padding of a batch of fixed size) are pairs of nobody, and lie somewhere past the last graph.
     """
 
     @classmethod
@@ -34,12 +38,16 @@ class PairIndex(InputIndex):
             return index
         topology, table = index.topology, index.table
         rank = onehot_identifiers(topology)
-        if not (isinstance(table, IdentifierRows) and torch.equal(table.identifier, rank)):
+        fits = isinstance(table, IdentifierRows) and (
+            index.layout.padded or torch.equal(table.identifier, rank)
+        )
+        if not fits:
             raise InputError("index must hold one-hot identifiers: networks of order two need all.")
         at = take(table.ptr, topology.receiver) + take(rank, topology.sender)
         adjacency = torch.zeros(table.num_rows, 1, device=topology.device)
-        adjacency.index_add_(0, at, torch.ones(topology.num_edges, 1, device=topology.device))
-        return cls(topology, table, adjacency)
+        ones = torch.ones(topology.num_edges, 1, device=topology.device)
+        adjacency.index_add_(0, at.clamp(max=table.num_rows - 1), ones)
+        return cls.on(index, adjacency)
 
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor]:
@@ -49,21 +57,34 @@ class PairIndex(InputIndex):
         return take(onehot_identifiers(self.topology), owner), second
 
     @cached_property
-    def second(self) -> Tensor:
+    def _second(self) -> Tensor:
         """The node j of each pair (i, j), [P]."""
-        return take(self.topology.graph_ptr, self.row_graph) + self._places[1]
+        second = take(self.topology.graph_ptr, self.row_graph) + self._places[1]
+        return second.clamp(max=self.topology.num_nodes - 1)
 
     @cached_property
-    def transpose(self) -> Tensor:
+    def _transpose(self) -> Tensor:
         """Where the pair (j, i) lies, for each pair (i, j), [P]."""
-        return take(self.table.ptr, self.second) + self._places[0]
+        at = take(self.table.ptr, self._second) + self._places[0]
+        return at.clamp(max=self.num_rows - 1)
 
     @cached_property
-    def _padded(self) -> tuple[int, Tensor]:
-        """The largest n, and where each pair lies in a tensor [B, n, n], [P]."""
-        topology, (i, j) = self.topology, self._places
-        largest = int(topology.graph_size.max()) if topology.num_graphs else 0
-        return largest, (self.row_graph * largest + i) * largest + j
+    def _squares(self) -> _Squares:
+        topology = self.topology
+        spare = 1 if self.layout.padded else 0  # the last graph of a padded batch is nobody's
+        # tensor cores want sizes that eight divides
+        size = 8 * -(-self.largest // 8)
+        return _Squares(self.table.ptr, topology.graph_ptr, self.num_rows, size, spare)
+
+    def transposed(self, rows: Tensor) -> Tensor:
+        """The transposed matrices, [P, C] to [P, C]."""
+        swapped: Tensor = _Transposed.apply(rows, self._transpose)  # type: ignore[no-untyped-call]
+        return swapped
+
+    def expand_second(self, values: Tensor) -> Tensor:
+        """The value of node j for each pair (i, j), [N, C] to [P, C]."""
+        rows: Tensor = _ExpandSecond.apply(values, self._second, self._squares)  # type: ignore[no-untyped-call]
+        return rows
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         r"""The matrix product in each channel, :math:`\sum_k L_{ik} R_{kj} / \sqrt n`.
@@ -72,16 +93,136 @@ class PairIndex(InputIndex):
 
         Shapes: left, right [P, C] to [P, C]; takes memory of B · (largest n)² · C a factor.
         """
-        largest, at = self._padded
-        shape = self.topology.num_graphs, largest, largest, left.size(1)
+        squares = self._squares
+        full = torch.matmul(_spread(left, squares, False), _spread(right, squares, False))
+        return _collected(full, squares, True)
 
-        def pad(rows: Tensor) -> Tensor:
-            zeros = rows.new_zeros(shape[0] * largest * largest, shape[3])
-            return zeros.index_copy_(0, at, rows).view(shape).permute(0, 3, 1, 2)  # [B, C, n, n]
 
-        full = torch.matmul(pad(left), pad(right)).permute(0, 2, 3, 1)
-        rows = full.reshape(shape[0] * largest * largest, shape[3]).index_select(0, at)
-        return rows * take(self.topology.graph_size, self.row_graph).to(rows.dtype).rsqrt()[:, None]
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """Where pairs lie in a tensor [B, C, n, n], n = `size`, and which graphs are padding."""
+
+    ptr: Tensor
+    graph_ptr: Tensor
+    num_rows: int
+    size: int
+    spare: int
+
+    @property
+    def real(self) -> int:
+        return self.graph_ptr.numel() - 1 - self.spare
+
+    @cached_property
+    def _rows(self) -> tuple[Tensor, Tensor]:
+        """The row of each entry and whether it has one, both [B, n, n]."""
+        node = torch.arange(self.size, device=self.ptr.device)
+        there = node < self.graph_ptr.diff()[:, None]  # [B, n]
+        there[self.real :] = False
+        first = self.ptr[torch.where(there, self.graph_ptr[:-1, None] + node, 0)]
+        owned = there[:, :, None] & there[:, None, :]
+        return torch.where(owned, first[:, :, None] + node, 0), owned
+
+    @cached_property
+    def _factor(self) -> Tensor:
+        """1/√n of each graph, [B, 1, 1, 1]."""
+        return self.graph_ptr.diff().clamp(min=1).double().rsqrt()[:, None, None, None]
+
+    def spread(self, rows: Tensor, scaled: bool) -> Tensor:
+        """Rows [P, C] as [B, C, n, n], zeros around; `scaled`: divided by √n."""
+        if fused(rows):
+            from smpgnn.ops.kernels import square
+
+            return square.squares(rows, self.ptr, self.graph_ptr, self.size, self.real, scaled)
+        place, owned = self._rows
+        if rows.size(0) == 0:
+            return rows.new_zeros(owned.size(0), rows.size(1), self.size, self.size)
+        full = rows[place].masked_fill_(~owned.unsqueeze(3), 0.0).permute(0, 3, 1, 2)
+        return full * self._factor.to(full.dtype) if scaled else full
+
+    def column_sums(self, rows: Tensor, second: Tensor, num_nodes: int) -> Tensor:
+        """The sum of the rows (i, j) over i for each node j, [P, C] to [N, C]."""
+        if fused(rows):
+            from smpgnn.ops.kernels import square
+
+            where = (self.ptr, self.graph_ptr, num_nodes, self.size, self.real)
+            return square.column_sums(rows, *where)
+        return rows.new_zeros(num_nodes, rows.size(1)).index_add_(0, second, rows)
+
+    def collect(self, full: Tensor, scaled: bool) -> Tensor:
+        """The rows in squares, [B, C, n, n] to [P, C]; zeros where a row is of no graph."""
+        if fused(full):
+            from smpgnn.ops.kernels import square
+
+            return square.pairs(full, self.ptr, self.graph_ptr, self.num_rows, self.real, scaled)
+        place, owned = self._rows
+        full = full * self._factor.to(full.dtype) if scaled else full
+        rows = full.new_zeros(self.num_rows, full.size(1))
+        rows[place[owned]] = full.permute(0, 2, 3, 1)[owned]
+        return rows
+
+
+class _Spread(Function):
+    """`_Squares.spread`, whose gradient is `collect`."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+        ctx.squares, ctx.scaled = squares, scaled
+        return squares.spread(rows, scaled)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _collected(grad, ctx.squares, ctx.scaled), None, None
+
+
+class _Collected(Function):
+    """`_Squares.collect`, whose gradient is `spread`."""
+
+    @staticmethod
+    def forward(ctx: Any, full: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+        ctx.squares, ctx.scaled = squares, scaled
+        return squares.collect(full, scaled)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _spread(grad, ctx.squares, ctx.scaled), None, None
+
+
+class _ExpandSecond(Function):
+    """Values of nodes for the pairs in which they are second; the gradient sums columns."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, second: Tensor, squares: _Squares) -> Tensor:
+        ctx.second, ctx.squares, ctx.num_nodes = second, squares, values.size(0)
+        return values.index_select(0, second)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.squares.column_sums(grad, ctx.second, ctx.num_nodes), None, None
+
+
+class _Transposed(Function):
+    """Pairs with i and j exchanged, which undoes itself."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, transpose: Tensor) -> Tensor:
+        ctx.transpose = transpose
+        return rows.index_select(0, transpose)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        back: Tensor = _Transposed.apply(grad, ctx.transpose)  # type: ignore[no-untyped-call]
+        return back, None
+
+
+def _spread(rows: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+    full: Tensor = _Spread.apply(rows, squares, scaled)  # type: ignore[no-untyped-call]
+    return full
+
+
+def _collected(full: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+    rows: Tensor = _Collected.apply(full, squares, scaled)  # type: ignore[no-untyped-call]
+    return rows
 
 
 class PairNetwork(OwnInput):

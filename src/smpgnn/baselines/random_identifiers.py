@@ -46,5 +46,5 @@ class RandomIdentifierGIN(RandomInput, GIN):
         self.levels = levels
 
     def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
-        numbers = (self.uniform(index.topology, draw) * self.levels).floor() / self.levels
-        return InputIndex(index.topology, index.table, numbers.unsqueeze(1))
+        numbers = (self.uniform(index, draw) * self.levels).floor() / self.levels
+        return InputIndex.on(index, numbers.unsqueeze(1))

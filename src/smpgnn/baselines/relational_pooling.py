@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.inputs import InputIndex, RandomInput
@@ -58,18 +57,18 @@ class RelationalPooling(RandomInput, GIN):
         self.max_nodes = max_nodes
 
     def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
-        identifier = self.permutation(index, draw)
-        return InputIndex(index.topology, index.table, F.one_hot(identifier, self.max_nodes))
+        number = torch.arange(self.max_nodes, device=index.topology.device)
+        return InputIndex.on(index, self.permutation(index, draw).unsqueeze(1) == number)
 
     def permutation(self, index: ContextIndex, draw: int) -> Tensor:
         """π(i) of each node, from 0 to one less than the size of its graph, [N]."""
         topology = index.topology
         rank = onehot_identifiers(topology)
-        if rank.numel() and int(rank.max()) >= self.max_nodes:
+        if index.largest > self.max_nodes:
             raise InputError(
-                f"A graph has {int(rank.max()) + 1} nodes, but max_nodes is {self.max_nodes}: "
+                f"A graph has {index.largest} nodes, but max_nodes is {self.max_nodes}: "
                 "make the network for the largest graph."
             )
-        order = torch.argsort(self.uniform(topology, draw))
+        order = torch.argsort(self.uniform(index, draw))
         order = order[torch.argsort(topology.batch[order], stable=True)]  # graph by graph again
         return torch.empty_like(rank).index_copy_(0, order, rank)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.layers import SMPLayer
-from smpgnn.ops import add_product
+from smpgnn.ops import add_product, expand_rows
 
 
 class PairLinear(nn.Module):
@@ -44,10 +44,10 @@ class PairLinear(nn.Module):
         nn.init.zeros_(self.bias)
 
     def forward(self, context: LocalContext, pairs: PairIndex) -> Tensor:
-        t, topology = context.rows, pairs.topology
+        t = context.rows
         own, row = context.own(), context.mean()
-        size = topology.graph_size[topology.batch].to(t.dtype).unsqueeze(1)
-        column = t.new_zeros(own.shape).index_add_(0, pairs.second, t) / size
+        crossed = pairs.transposed(t)
+        column = context.with_rows(crossed).mean()
         nodes = torch.cat([own, row, column], dim=1)  # [N, 3 in]
         graphs = torch.cat([pairs.graph_mean(row), pairs.graph_mean(own)], dim=1)  # [B, 2 in]
         width = self.weight.size(2)
@@ -55,11 +55,10 @@ class PairLinear(nn.Module):
         everywhere, on_diagonal = (
             graphs @ self.weight[11:].reshape(2, -1, width) + self.bias[:, None]
         )  # each [B, out]
-        of_i = of_i + everywhere.index_select(0, topology.batch)
-        diagonal = diagonal + on_diagonal.index_select(0, topology.batch)
-        straight = add_product(context.expand(of_i), t, self.weight[0])
-        crossed = add_product(context.expand(of_j), t, self.weight[1])
-        total = straight + crossed.index_select(0, pairs.transpose)
+        of_i = of_i + expand_rows(everywhere, *pairs.graph_nodes)
+        diagonal = diagonal + expand_rows(on_diagonal, *pairs.graph_nodes)
+        total = context.expand(of_i) + pairs.expand_second(of_j)
+        total = add_product(add_product(total, t, self.weight[0]), crossed, self.weight[1])
         return total.index_add_(0, context.layout.own, diagonal.to(total.dtype))
 
 
@@ -78,6 +77,8 @@ class RingGNNLayer(SMPLayer):
 
     Shapes: rows [P, in_channels] to [P, out_channels], P the number of pairs (i, j).
     """
+
+    recordable = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")

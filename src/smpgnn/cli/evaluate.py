@@ -10,6 +10,7 @@ from pathlib import Path
 
 from smpgnn.errors import InputError
 from smpgnn.options import TableOptions
+from smpgnn.pretrained import named, shipped
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -32,9 +33,11 @@ def evaluate(arguments: argparse.Namespace) -> int:
             print(note, file=sys.stderr)
         what = arguments.data
     else:
-        if not Path(arguments.run).is_dir():
+        name = named(arguments.run)
+        if name is None and not Path(arguments.run).is_dir():
             raise InputError(f"{arguments.run}: is one file, not a run: name the data, too.")
-        options = RunFolder(arguments.run).read_options()
+        run = RunFolder(arguments.run)
+        options = run.read_options() if name is None else shipped(name).options
         if arguments.data_dir:
             options = replace(options, data_dir=arguments.data_dir)
         if isinstance(options, TableOptions) and not getattr(options, "path", ""):

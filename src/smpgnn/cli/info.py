@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from smpgnn.catalogue import ENTRIES
 from smpgnn.errors import InputError
 from smpgnn.options import TASKS, TableOptions, with_values
+from smpgnn.pretrained import NAMES, shipped
 
 
 def info(arguments: argparse.Namespace) -> int:
@@ -20,6 +22,12 @@ def info(arguments: argparse.Namespace) -> int:
                 f"{entry.text} ({entry.paper}){edges}"
             )
         print("(n nodes, m edges, width c; smp and fast-smp need fewer rows with neighborhood)")
+        return 0
+    if arguments.what == "pretrained":
+        for name in NAMES:
+            model = shipped(name)
+            print(f"{name}: {model.file.stat().st_size / 1e6:.2f} MB, smpgnn predict {name} FILE")
+            _model(model.file, model.run)
         return 0
     if arguments.what in TASKS and not Path(arguments.what).exists():
         return _data_set(arguments)
@@ -35,10 +43,19 @@ def info(arguments: argparse.Namespace) -> int:
 
 def _run(path: Path) -> int:
     from smpgnn.training.run_folder import RunFolder
+
+    record = RunFolder(path).read_record() if path.is_dir() else {}
+    _model(path, record)
+    if not record and path.is_dir():
+        print("not finished: go on with --resume")
+    return 0
+
+
+def _model(path: Path, record: dict[str, Any]) -> None:
+    """What a model is, and, where the record of its run is known, how well it does."""
     from smpgnn.training.saved import load_model
 
     saved = load_model(path)
-    record = RunFolder(path).read_record() if path.is_dir() else {}
     spec = saved.spec
     count = sum(parameter.numel() for parameter in saved.network.parameters())
     print(f"model       {spec.model}, {spec.num_layers} layers of width {spec.hidden_channels}")
@@ -51,9 +68,6 @@ def _run(path: Path) -> int:
             print(f"{part:<11} {values}")
         print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
         print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
-    elif path.is_dir():
-        print("not finished: go on with --resume")
-    return 0
 
 
 def _data_set(arguments: argparse.Namespace) -> int:

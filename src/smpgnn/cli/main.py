@@ -85,7 +85,7 @@ def _add_evaluate(verbs: Any) -> None:
         description="Metrics of a trained model on its test data, or on data of your own.",
         epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS new.csv",
     )
-    parser.add_argument("run", metavar="RUN", help="folder of a run")
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or a model that ships: zinc")
     parser.add_argument(
         "data", metavar="DATA", nargs="?", help="table or folder with targets; default: test part"
     )
@@ -103,9 +103,14 @@ def _add_predict(verbs: Any) -> None:
         "predict",
         help="predictions for new data",
         description="Predictions for a table of SMILES or for graphs; every input row is kept.",
-        epilog="example:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv",
+        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv\n"
+        "  smpgnn predict zinc molecules.csv -o predictions.csv",
     )
-    parser.add_argument("run", metavar="RUN", help="folder of a run, or its model.safetensors")
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        help="folder of a run, its model.safetensors, or 'zinc': the model that ships",
+    )
     parser.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
     parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
@@ -119,10 +124,13 @@ def _add_info(verbs: Any) -> None:
         "info",
         help="what is in a run, model or data set",
         description="What is in a run or model, what a data set holds, or which models there are.",
-        epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models",
+        epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models\n"
+        "  smpgnn info pretrained",
     )
     parser.add_argument(
-        "what", metavar="WHAT", help="run folder, model file, table, task (zinc, …), or 'models'"
+        "what",
+        metavar="WHAT",
+        help="run folder, model file, table, task (zinc, …), 'models', or 'pretrained'",
     )
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
     parser.add_argument("--batch-size", metavar="B", type=int, help="for the memory of a batch")

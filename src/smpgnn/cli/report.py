@@ -31,8 +31,8 @@ def add_report(verbs: Any) -> None:
 def report(arguments: argparse.Namespace) -> int:
     from smpgnn.files import write_text
     from smpgnn.report.collect import collect
-    from smpgnn.report.markdown import markdown
-    from smpgnn.report.page import page
+    from smpgnn.report.markdown import FIGURE, markdown
+    from smpgnn.report.page import extrapolation_figure, page
 
     content = collect(arguments.results)
     _folder(arguments.output)
@@ -42,6 +42,12 @@ def report(arguments: argparse.Namespace) -> int:
         _folder(arguments.markdown)
         write_text(arguments.markdown, markdown(content))
         print(f"tables: {arguments.markdown}")
+        chart = extrapolation_figure(content)
+        if chart:
+            figure = str(Path(arguments.markdown).parent / FIGURE)
+            _folder(figure)
+            write_text(figure, chart)
+            print(f"figure: {figure}")
     return 0
 
 

@@ -52,11 +52,15 @@ class Capacity:
 
 @dataclass(frozen=True, eq=False)
 class PaddedIndex(ContextIndex):
-    """An index whose tensors are made beforehand. `present` [B + 1] is 1 for real graphs."""
+    """An index whose tensors are made beforehand.
+
+    `present` [B + 1] is 1 for real graphs; `most` is the number of nodes of the largest.
+    """
 
     made_layout: RowLayout
     made_routes: Routes
     present: Tensor
+    most: int
 
     @cached_property
     def layout(self) -> RowLayout:
@@ -69,6 +73,10 @@ class PaddedIndex(ContextIndex):
     @property
     def graph_multiplicity(self) -> Tensor | None:
         return self.present
+
+    @property
+    def largest(self) -> int:
+        return self.most
 
 
 class PaddedStore:
@@ -100,6 +108,7 @@ class PaddedStore:
         self.y_node = None if store.y_node is None else store.y_node.float()
         self.node_ptr, self.edge_ptr = store.node_ptr, store.edge_ptr
         self.num_nodes, self.num_edges = store.num_nodes, store.num_edges
+        self.most = int(self._nodes.max())
 
     @property
     def device(self) -> torch.device:
@@ -148,7 +157,7 @@ class PaddedStore:
         start, last = graph_ptr[owner], room.nodes - 1
         sender = torch.where(used, self.sender[edge] + start, last)
         receiver = torch.where(used, self.receiver[edge] + start, last)
-        out_edge = torch.where(used, self.by_sender[edge] + edge_start, 0)
+        out_edge = torch.where(used, self.by_sender[edge] + edge_start, room.edges - 1)
         topology = Topology(torch.stack([sender, receiver]), batch, room.nodes, room.graphs + 1)
         per_graph = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
         inverse = torch.cat([per_graph, per_graph.new_zeros(1)])
@@ -157,6 +166,8 @@ class PaddedStore:
             graph_ptr=graph_ptr,
             degree=degree,
             inverse_average_degree=inverse,
+            edges_by_receiver=(_pad(degree.cumsum(0), 1), number),
+            edges_by_sender=(_pad(out_degree.cumsum(0), 1), out_edge),
         )
         table = self._table(size, local, known, real, topology)
         layout = RowLayout(table.ptr, table.owner, table.own, None, padded=True)
@@ -179,7 +190,7 @@ class PaddedStore:
             *layout.small, scale, degree * scale, lambda: (senders, receivers), padded=True
         )
         present = _pad(there.long(), 0, 0)
-        index = PaddedIndex(topology, table, layout, routes, present)
+        index = PaddedIndex(topology, table, layout, routes, present, self.most)
         flat = GraphBatch(
             x=_take(self.x, node, real, 0.0),
             edge_index=topology.edge_index,

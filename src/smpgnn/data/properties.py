@@ -71,7 +71,10 @@ def property_splits(*, seed: int = PUBLISHED_SEED, connected: Connected = "publi
 
 
 def extrapolation_splits(
-    *, seed: int = PUBLISHED_SEED, connected: Connected = "published"
+    *,
+    seed: int = PUBLISHED_SEED,
+    connected: Connected = "published",
+    graphs_per_size: int = _LARGER_COUNT,
 ) -> Extrapolation:
     """The benchmark with six more test sets, 256 graphs for every size from 20 to 49.
 
@@ -80,7 +83,7 @@ def extrapolation_splits(
     benchmark = _Benchmark.drawn(seed, connected)
     seed, larger = benchmark.seed, {}
     for sizes in _LARGER:
-        graphs, seed = _generate(sizes, _LARGER_COUNT, seed, connected)
+        graphs, seed = _generate(sizes, graphs_per_size, seed, connected)
         larger[f"{sizes[0]}-{sizes[-1]}"] = benchmark.divided(graphs)
     return Extrapolation(benchmark.splits(), larger)
 

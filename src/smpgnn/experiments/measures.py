@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, cast
 
 import torch
 
 from smpgnn.data.store import GraphStore
+from smpgnn.experiments.records import BySize
 from smpgnn.experiments.tables import Table
-from smpgnn.options import CyclesOptions, TrainOptions
+from smpgnn.options import CyclesOptions, PropertiesOptions, TrainOptions
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.metrics import LogMSEBySize
 from smpgnn.training.network import run_network
@@ -24,10 +26,14 @@ _TARGETS = ("dist", "ecc", "lap", "conn", "diam", "rad")
 
 @dataclass(frozen=True)
 class Score:
-    """The value of a cell on the test data, and that on the validation data."""
+    """The value of a cell on the test data, and that on the validation data.
+
+    `by_size` is the former and how it goes on with larger graphs, where it was measured.
+    """
 
     test: float
     validation: float
+    by_size: BySize | None = None
 
 
 def scale_of(table: Table) -> float:
@@ -36,9 +42,16 @@ def scale_of(table: Table) -> float:
 
 
 def measure(
-    table: Table, training: str, options: TrainOptions, prepared: Prepared, result: Result
+    table: Table,
+    training: str,
+    options: TrainOptions,
+    prepared: Prepared,
+    result: Result,
+    samples: int | None = None,
 ) -> dict[str, Score]:
-    """The score of each cell, by name."""
+    """The score of each cell, by name; `samples` are the graphs to test a reduced run on."""
+    if table.measure == "targets by size":
+        return _targets_by_size(options, prepared, result, samples)
     measures: dict[str, Callable[[TrainOptions, Prepared, Result], dict[str, Score]]] = {
         "accuracy": _monitored,
         "mae": _monitored,
@@ -100,6 +113,39 @@ def _targets(options: TrainOptions, prepared: Prepared, result: Result) -> dict[
     test, validation = ([sum(part) / len(part), *part] for part in parts)
     names = ("average", *_TARGETS)
     return {name: Score(a, b) for name, a, b in zip(names, test, validation, strict=True)}
+
+
+def _targets_by_size(
+    options: TrainOptions, prepared: Prepared, result: Result, samples: int | None
+) -> dict[str, Score]:
+    """The same with curves that begin with the test graphs and go on to larger ones."""
+    assert isinstance(options, PropertiesOptions)
+    scores = _targets(options, prepared, result)
+    sizes = prepared.splits.test.num_nodes
+    least, most = [int(sizes.min())], [int(sizes.max())]
+    values = {name: [score.test] for name, score in scores.items()}
+    for name, store in _larger(options.connected, samples).items():
+        low, high = name.split("-")
+        least.append(int(low))
+        most.append(int(high))
+        found = _by_target(result.saved.network, store, options)
+        for target, value in zip(values, [sum(found) / len(found), *found], strict=True):
+            values[target].append(value)
+    return {
+        name: replace(score, by_size=BySize(tuple(least), tuple(most), tuple(values[name])))
+        for name, score in scores.items()
+    }
+
+
+@lru_cache(maxsize=1)
+def _larger(connected: str, samples: int | None) -> dict[str, GraphStore]:
+    """Test graphs larger than those of training; of each five sizes `samples` for a reduced run."""
+    from smpgnn.data.properties import extrapolation_splits
+
+    if samples is None:
+        return extrapolation_splits(connected=cast(Any, connected)).larger
+    count = max(1, samples // 5)
+    return extrapolation_splits(connected=cast(Any, connected), graphs_per_size=count).larger
 
 
 def _by_target(network: Any, store: GraphStore, options: TrainOptions) -> list[float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from smpgnn.errors import InputError
 from smpgnn.experiments.names import file_name, pick
 from smpgnn.experiments.protocol import (
+    CHOSEN,
     PROTOCOLS,
     Protocol,
     Reduction,
@@ -65,7 +66,9 @@ class Job:
 
     @property
     def label(self) -> str:
-        what = f"rate {self.options.lr:g}" if self.trial else f"seed {self.options.seed}"
+        what = f"seed {self.options.seed}"
+        if self.trial:
+            what = f"rate {self.options.lr:g}, {self.options.readout}"
         return f"{self.table}: {self.row}, {self.training}, {what}"
 
     @property
@@ -83,7 +86,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Pilot:
-    """The choice of the rate of one row: its trials, or the choice if it is made."""
+    """The choice of rate and readout of one row: its trials, or the choice if it is made."""
 
     table: str
     row: str
@@ -108,9 +111,7 @@ class Final:
 
     def with_choice(self, choice: Choice, work_dir: str) -> Job:
         """The job with the rate that was chosen."""
-        options = replace(self.job.options, lr=choice.chosen)
-        job = replace(self.job, options=options, choice=choice)
-        return _placed(job, work_dir)
+        return _chosen(self.job, choice, work_dir)
 
 
 @dataclass(frozen=True)
@@ -146,13 +147,15 @@ def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
     known_cells = found.cells if isinstance(found, Selection) else [c.name for c in table.cells]
     rows = pick(request.rows, known_rows, "--rows")
     cells = set(pick(request.cells, known_cells, "--cells"))
-    protocol = _protocol(request, table)
+    homes = {row: TABLES[table.row(row).of or table.name] for row in rows}
+    protocols = {home.name: _protocol(request, home) for home in homes.values()}
     for seed in request.seeds:
-        for row in rows:
+        for row, home in homes.items():
             for training in table.trainings:
                 wanted = tuple(cell.name for cell in training.cells if cell.name in cells)
                 if wanted:
-                    yield _final(request, table, row, training, wanted, seed, protocol)
+                    at, protocol = home.training(training.name), protocols[home.name]
+                    yield _final(request, home, row, at, wanted, seed, protocol)
 
 
 def _protocol(request: Request, table: Table) -> Protocol:
@@ -182,8 +185,7 @@ def _final(
     pilot = _pilot(request, table, row, training, protocol)
     job = _job(request, table, row, training, seed, protocol)
     if pilot is not None and pilot.choice is not None:
-        options = replace(job.options, lr=pilot.choice.chosen)
-        job = _placed(replace(job, options=options, choice=pilot.choice), request.work_dir)
+        job = _chosen(job, pilot.choice, request.work_dir)
     answered = True
     for cell in wanted:
         path = record_path(request.results, table.name, row, cell, seed)
@@ -218,7 +220,7 @@ def _same(record: Record, job: Job, searched: bool) -> bool:
         return False
     if searched != (record.search is not None):
         return False
-    return same_settings(record.config, job.options, ("lr",) if searched else ())
+    return same_settings(record.config, job.options, CHOSEN if searched else ())
 
 
 def _pilot(
@@ -229,7 +231,7 @@ def _pilot(
         return None
     at = table.training(training.pilot)
     base = _job(request, table, row, at, 0, protocol)
-    trials = trial_options(base.options, search)
+    trials = trial_options(base.options, search, table.row(row))
     jobs = tuple(
         _placed(replace(base, options=options, trial=True), request.work_dir)
         for options in trials.options
@@ -239,8 +241,9 @@ def _pilot(
     if choice is not None and not (
         choice.protocol == protocol.name
         and choice.rule == trials.rule
-        and tuple(trial.lr for trial in choice.trials) == search.rates
-        and same_settings(choice.config, jobs[0].options, ("lr",))
+        and [(trial.lr, trial.readout) for trial in choice.trials]
+        == [(job.options.lr, job.options.readout) for job in jobs]
+        and same_settings(choice.config, jobs[0].options, CHOSEN)
     ):
         choice = None
     return Pilot(table.name, row, at.name, trials.rule, base.options.lr, jobs, choice)
@@ -265,10 +268,17 @@ def _job(
     return _placed(job, request.work_dir)
 
 
+def _chosen(job: Job, choice: Choice, work_dir: str) -> Job:
+    options = replace(job.options, lr=choice.chosen, readout=choice.chosen_readout)
+    return _placed(replace(job, options=options, choice=choice), work_dir)
+
+
 def _placed(job: Job, work_dir: str) -> Job:
     """The job with its run folder, whose name has a part that follows from the settings."""
     options = job.options
-    what = f"search-{options.lr:g}" if job.trial else f"seed{options.seed}"
+    what = f"seed{options.seed}"
+    if job.trial:
+        what = f"search-{options.readout}-{options.lr:g}"
     name = f"{job.training}-{what}-{settings_hash(options, job.trial, job.samples)}"
     folder = Path(work_dir) / job.table / file_name(job.row) / name
     return replace(job, options=replace(options, output=str(folder)))

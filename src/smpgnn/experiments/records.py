@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +45,31 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class BySize:
+    """The value of a cell on test graphs of growing size: of `least` to `most` nodes."""
+
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One candidate rate: its best value on the held-back graphs, or why it has none."""
+    """One candidate: its best value on the held-back graphs, or why it has none."""
 
     lr: float
     validation: float | None
     best_epoch: int
     epochs: int
     error: str = ""
+    readout: str = "mean"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a learning rate was chosen; no test data took part.
+    """How a learning rate, and a readout, was chosen; no test data took part.
 
-    `config` holds the settings of the trials, all but the rate.
+    `config` holds the settings of the trials, all but what is chosen.
     """
 
     table: str
@@ -72,11 +82,15 @@ class Choice:
     trials: tuple[Trial, ...]
     chosen: float
     config: dict[str, Any]
+    chosen_readout: str = "mean"
 
 
 @dataclass(frozen=True)
 class Record:
-    """One answered cell of a table, for one seed. `value` is on the test data."""
+    """One answered cell of a table, for one seed. `value` is on the test data.
+
+    `by_size` goes on to graphs larger than those of the test data, where the table asks for it.
+    """
 
     table: str
     row: str
@@ -101,6 +115,7 @@ class Record:
     config: dict[str, Any]
     search: Choice | None
     curves: Curves
+    by_size: BySize | None = None
 
     @property
     def cell_name(self) -> str:
@@ -138,11 +153,14 @@ def read_record(path: str | Path) -> Record:
     path = Path(path)
     content = _read(path, Record)
     try:
-        search = content["search"]
+        search, by_size = content["search"], content.get("by_size")
         values = {
             **content,
             "curves": Curves(**{k: tuple(v) for k, v in content["curves"].items()}),
             "search": None if search is None else _choice(search),
+            "by_size": None
+            if by_size is None
+            else BySize(**{k: tuple(v) for k, v in by_size.items()}),
         }
         record = Record(**values)
         if not math.isfinite(record.value):
@@ -197,7 +215,7 @@ def _read(path: Path, kind: type[Record] | type[Choice]) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read: {error}.") from error
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError(f"{path}: {_NOT_A_RECORD}.")
-    missing = {entry.name for entry in fields(kind)} - set(content)
+    missing = {entry.name for entry in fields(kind) if entry.default is MISSING} - set(content)
     if missing:
         raise InputError(f"{path}: lacks {', '.join(sorted(missing))}: {_NOT_A_RECORD}.")
     return content

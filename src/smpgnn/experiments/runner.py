@@ -14,9 +14,9 @@ from typing import Any
 
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Final, Job, Pilot, Plan
-from smpgnn.experiments.protocol import settings_of
+from smpgnn.experiments.protocol import CHOSEN, settings_of
 from smpgnn.experiments.records import Choice, Trial, write_choice
-from smpgnn.experiments.search import best_rate, read_trial
+from smpgnn.experiments.search import best_trial, read_trial
 from smpgnn.experiments.tables import TABLES
 from smpgnn.experiments.worker import Outcome, work
 
@@ -214,7 +214,10 @@ class Runner:
                 if task.state == "waiting":
                     task.state, task.text = "failed", f"not started: {error}"
             return
-        self.note(f"{pilot.table}: {pilot.row}, {pilot.training}: rate {choice.chosen:g} chosen")
+        self.note(
+            f"{pilot.table}: {pilot.row}, {pilot.training}: rate {choice.chosen:g}, "
+            f"{choice.chosen_readout} chosen"
+        )
         for final, task in waiting:
             if task.state == "waiting":
                 task.job, task.ready = final.with_choice(choice, self.plan.work_dir), True
@@ -264,7 +267,8 @@ def _choice(pilot: Pilot) -> Choice:
     """The best rate by what the trials left in their folders."""
     table, first = TABLES[pilot.table], pilot.trials[0]
     trials = tuple(trial for job in pilot.trials if (trial := _ended(job)) is not None)
-    config = {k: v for k, v in settings_of(first.options).items() if k != "lr"}
+    config = {k: v for k, v in settings_of(first.options).items() if k not in CHOSEN}
+    best = best_trial(trials, table.larger_is_better, pilot.usual)
     return Choice(
         table=pilot.table,
         row=pilot.row,
@@ -274,8 +278,9 @@ def _choice(pilot: Pilot) -> Choice:
         rule=pilot.rule,
         metric="validation " + table.metric.removeprefix("test "),
         trials=trials,
-        chosen=best_rate(trials, table.larger_is_better, pilot.usual),
+        chosen=best.lr,
         config=config,
+        chosen_readout=best.readout,
     )
 
 

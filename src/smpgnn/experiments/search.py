@@ -1,9 +1,10 @@
 """The rule by which every row gets its learning rate; test data take no part in it.
 
-Of every twenty training graphs the last two are held back. Each candidate rate is trained on the
-others, with seed 0 and a share of the epochs, and the rate with the best value on the held-back
-graphs wins. Where several are equally good the one that was there in the earlier epoch is taken,
-then the one nearest to the protocol's rate. A rate with which training diverges loses.
+Of every twenty training graphs the last two are held back. Each candidate (a rate, in some tables
+with a readout) is trained on the others, with seed 0 and a share of the epochs, and the one with
+the best value on the held-back graphs wins. Where several are equally good the one that was there
+in the earlier epoch is taken, then the one nearest to the protocol's rate, then the first readout.
+A candidate with which training diverges loses.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from smpgnn.errors import InputError
 from smpgnn.experiments.protocol import Search, settings_of
 from smpgnn.experiments.records import Trial
+from smpgnn.experiments.tables import Row
 from smpgnn.files import write_text
 from smpgnn.options import TrainOptions
 
@@ -34,7 +36,7 @@ _PERIOD, _HELD = 20, 2
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Settings of the trials of one row and training, one for each rate."""
+    """Settings of the trials of one row and training, one for each candidate."""
 
     search: Search
     options: tuple[TrainOptions, ...]
@@ -44,31 +46,32 @@ class TrialOptions:
         return RULE.format(share=self.search.share)
 
 
-def trial_options(options: TrainOptions, search: Search) -> TrialOptions:
-    """The settings of the trials, from those of the training at which the rate is chosen."""
+def trial_options(options: TrainOptions, search: Search, row: Row) -> TrialOptions:
+    """The settings of the trials, from those of the training at which the choice is made."""
     epochs = max(1, round(search.share * options.epochs))
     warmup = options.warmup_epochs * epochs / options.epochs
-    return TrialOptions(
-        search,
-        tuple(
-            replace(options, lr=rate, epochs=epochs, warmup_epochs=warmup, seed=SEED)
-            for rate in search.rates
-        ),
+    readouts = search.readouts
+    if not readouts or "readout" in row.settings:
+        readouts = (options.readout,)
+    usual = replace(options, epochs=epochs, warmup_epochs=warmup, seed=SEED)
+    candidates = (
+        replace(usual, lr=rate, readout=readout) for readout in readouts for rate in search.rates
     )
+    return TrialOptions(search, tuple(candidates))
 
 
-def best_rate(trials: tuple[Trial, ...], larger_is_better: bool, usual: float) -> float:
+def best_trial(trials: tuple[Trial, ...], larger_is_better: bool, usual: float) -> Trial:
     """The winner; refused where no trial has a value."""
     sign = -1 if larger_is_better else 1
     ranked = [
-        (sign * trial.validation, trial.best_epoch, abs(math.log(trial.lr / usual)), trial.lr)
-        for trial in trials
+        (sign * trial.validation, trial.best_epoch, abs(math.log(trial.lr / usual)), place)
+        for place, trial in enumerate(trials)
         if trial.validation is not None
     ]
     if not ranked:
         first = trials[0].error if trials else "there is no candidate"
         raise InputError(f"no learning rate of the search works; the first: {first}")
-    return min(ranked)[-1]
+    return trials[min(ranked)[-1]]
 
 
 def held_back(splits: Splits) -> Splits:

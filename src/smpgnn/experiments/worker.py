@@ -98,13 +98,15 @@ def perform(job: Job) -> str:
         if not job.trial:
             raise
         epochs = job.epochs_done()
-        write_trial(folder.path, Trial(options.lr, None, 0, epochs, f"diverged: {error}"))
+        trial = Trial(options.lr, None, 0, epochs, f"diverged: {error}", options.readout)
+        write_trial(folder.path, trial)
         return "diverged"
     monitor = prepared.task.monitor
     history = folder.read_metrics()
     if job.trial:
         value = scale_of(TABLES[job.table]) * result.validation[monitor]
-        write_trial(folder.path, Trial(options.lr, value, result.best_epoch, len(history)))
+        trial = Trial(options.lr, value, result.best_epoch, len(history), readout=options.readout)
+        write_trial(folder.path, trial)
         return f"validation {monitor} {value:.4g}"
     return _write_records(job, prepared, result, history)
 
@@ -116,7 +118,7 @@ def _write_records(job: Job, prepared: Any, result: Any, history: list[dict[str,
 
     options: TrainOptions = job.options
     table = TABLES[job.table]
-    scores = measure(table, job.training, options, prepared, result)
+    scores = measure(table, job.training, options, prepared, result, job.samples)
     run = RunFolder(options.output).read_record()
     curves = Curves.of(history, prepared.task.monitor, scale_of(table))
     shown = []
@@ -146,6 +148,7 @@ def _write_records(job: Job, prepared: Any, result: Any, history: list[dict[str,
             config=settings_of(options),
             search=job.choice,
             curves=curves,
+            by_size=score.by_size,
         )
         with _undisturbed():
             write_record(job.results, record)

@@ -32,6 +32,10 @@ class SMPLayer(nn.Module):
 
     #: Channels of edge features that the layer takes; 0: none.
     edge_channels: int = 0
+    #: Whether the layer asks nothing of the CPU, so that its steps can be recorded as CUDA graphs.
+    recordable: bool = False
+    #: Whether rows that no context owns (padding) stay finite from layer to layer without help.
+    contained: bool = False
 
     def __init__(self, aggregation: str = "sum") -> None:
         super().__init__()

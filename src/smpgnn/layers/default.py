@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from smpgnn.context import ContextIndex, LocalContext
@@ -13,6 +13,7 @@ from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.layers.set_linear import RowLinear, SetLinear
 from smpgnn.ops import DefaultWeights, default_core
+from smpgnn.ops.backend import WIDEST
 
 
 class DefaultSMPLayer(SMPLayer):
@@ -33,12 +34,17 @@ class DefaultSMPLayer(SMPLayer):
         towers: number of groups of channels that do not mix in the set map and the message (not in
             the paper). The set map stays whole where `towers` does not divide `in_channels`.
         set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
+        set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
+            the surroundings of its node only, and not on the size of the graph (not in the paper).
         message_residual: add :math:`\hat U_j` to the message (not in the paper).
         update_residual: add :math:`\hat U_i` to the new context (not in the paper).
+        divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
+            neighbours alone (as the authors' code does; not in the paper).
 
     Shapes: rows [P, in_channels] to [P, out_channels]; edge_attr [E, edge_channels].
     """
 
+    contained = True
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
 
     def __init__(
@@ -49,16 +55,21 @@ class DefaultSMPLayer(SMPLayer):
         *,
         towers: int = 1,
         set_scale: float = 1.0,
+        set_terms: bool = True,
         message_residual: bool = False,
         update_residual: bool = False,
+        divide_update: bool = False,
     ) -> None:
         super().__init__("sum")
         self.in_channels, self.out_channels = in_channels, out_channels
+        self.recordable = out_channels <= WIDEST
         self.edge_channels = edge_channels
         self.message_residual, self.update_residual = message_residual, update_residual
+        self.divide_update = divide_update
         check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
-        self.set_map: nn.Module = self.first_map(in_channels, out_channels, first_towers, set_scale)
+        first_map = self.first_map if set_terms else RowLinear
+        self.set_map = first_map(in_channels, out_channels, first_towers, set_scale)
         width = out_channels
         self.message_receiver = TowerLinear(width, width, towers)
         self.message_sender = TowerLinear(width, width, towers, bias=False)
@@ -86,25 +97,31 @@ class DefaultSMPLayer(SMPLayer):
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
-        scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
-        hidden = self.update_own(context.rows) + self.update_messages(messages.rows * scale)
+        received = messages.rows
+        if not self.divide_update:
+            received = received * index.lift.scale.to(received.dtype).unsqueeze(1)
+        hidden = self.update_own(context.rows) + self.update_messages(received)
         rows: Tensor = self.update_out(F.relu(hidden))
-        return context.with_rows(rows + context.rows if self.update_residual else rows)
+        rows = rows + context.rows if self.update_residual else rows
+        return context.with_rows(index.divide(rows) if self.divide_update else rows)
 
     def forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        u = self.prepare(context, index).rows
+        weights = self._weights()
+        message = weights.receiver, weights.sender, weights.receiver_bias
+        prepared, terms = self.set_map.with_terms(context, message)
         rows = default_core(
-            u,
+            prepared.rows,
             None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
-            self._weights(),
-            index,
+            weights,
+            index.undivided if self.divide_update else index,
             message_residual=self.message_residual,
             update_residual=self.update_residual,
+            terms=terms,
         )
-        return LocalContext(rows, index.layout)
+        return LocalContext(index.divide(rows) if self.divide_update else rows, index.layout)
 
     def _weights(self) -> DefaultWeights:
         outer = self.update_messages.matrix()

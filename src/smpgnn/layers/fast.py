@@ -12,6 +12,7 @@ from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.set_linear import RowLinear, SetLinear
 from smpgnn.ops import fast_core
+from smpgnn.ops.backend import WIDEST
 
 
 class FastSMPLayer(SMPLayer):
@@ -27,10 +28,15 @@ class FastSMPLayer(SMPLayer):
         towers: number of groups of channels that do not mix (not in the paper). The set map stays
             whole where `towers` does not divide `in_channels`.
         set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
+        set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
+            the surroundings of its node only, and not on the size of the graph (not in the paper).
+        divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
+            neighbours alone (as the authors' code does; not in the paper).
 
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
 
+    contained = True
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
 
     def __init__(
@@ -41,6 +47,8 @@ class FastSMPLayer(SMPLayer):
         *,
         towers: int = 1,
         set_scale: float = 1.0,
+        set_terms: bool = True,
+        divide_update: bool = False,
     ) -> None:
         super().__init__("sum")
         if edge_channels:
@@ -49,9 +57,12 @@ class FastSMPLayer(SMPLayer):
                 "use the default layer."
             )
         self.in_channels, self.out_channels = in_channels, out_channels
+        self.divide_update = divide_update
+        self.recordable = out_channels <= WIDEST
         check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
-        self.set_map: nn.Module = self.first_map(in_channels, out_channels, first_towers, set_scale)
+        first_map = self.first_map if set_terms else RowLinear
+        self.set_map: nn.Module = first_map(in_channels, out_channels, first_towers, set_scale)
         self.w4 = TowerLinear(out_channels, out_channels, towers, bias=False)
         self.w5 = TowerLinear(out_channels, out_channels, towers, bias=False)
 
@@ -69,6 +80,8 @@ class FastSMPLayer(SMPLayer):
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
+        if self.divide_update:
+            return context.with_rows(index.divide(context.rows + messages.rows))
         scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
         return context.with_rows(context.rows + messages.rows * scale)
 
@@ -77,4 +90,9 @@ class FastSMPLayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         u = self.prepare(context, index).rows
-        return LocalContext(fast_core(u, self.w4.matrix(), self.w5.matrix(), index), index.layout)
+        w4, w5 = self.w4.matrix(), self.w5.matrix()
+        if self.divide_update:
+            rows = index.divide(fast_core(u, w4, w5, index.undivided))
+        else:
+            rows = fast_core(u, w4, w5, index)
+        return LocalContext(rows, index.layout)

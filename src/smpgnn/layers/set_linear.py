@@ -50,6 +50,12 @@ class SetLinear(nn.Module):
             self.w3.weight.mul_(self.set_scale)
 
     def forward(self, context: LocalContext) -> LocalContext:
+        return self.with_terms(context, ())[0]
+
+    def with_terms(
+        self, context: LocalContext, message: tuple[Tensor, ...]
+    ) -> tuple[LocalContext, Tensor | None]:
+        """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`."""
         w1, w2, w3 = assemble([self.w1, self.w2, self.w3])
         bias, w23 = self.w2.offset(), torch.cat([w2, w3], dim=1)
         center, raw, layout = None, context, context.layout
@@ -69,11 +75,12 @@ class SetLinear(nn.Module):
                 bias = bias + shift.to(w1.dtype) @ w1
                 matrix = scale.unsqueeze(1) * w1
             both = F.linear(mean, w23.t(), torch.cat([bias, torch.zeros_like(bias)]))
-        return LocalContext(set_linear(raw.rows, matrix, both, layout, center), layout)
+        rows, terms = set_linear(raw.rows, matrix, both, layout, center, message)
+        return LocalContext(rows, layout), terms
 
 
 class RowLinear(nn.Module):
-    """The set map without its set terms: each row by itself (for the MPNN ablation).
+    """The set map without its set terms: each row by itself.
 
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
@@ -90,3 +97,9 @@ class RowLinear(nn.Module):
     def forward(self, context: LocalContext) -> LocalContext:
         rows: Tensor = self.w1(context.rows)
         return context.with_rows(rows)
+
+    def with_terms(
+        self, context: LocalContext, message: tuple[Tensor, ...]
+    ) -> tuple[LocalContext, Tensor | None]:
+        """As in `SetLinear`; there is no kernel that makes the terms here."""
+        return self(context), None

@@ -32,6 +32,8 @@ class Backbone(nn.Module):
         identifiers: 'onehot', 'coloring', 'neighborhood', or 'nodes' (one row a node: no contexts).
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output wherever both are equally wide.
+        announced_channels: so many of the node features, the first ones, stand in the row of their
+            node in every context from the start, not in its own alone (not in the paper).
         checkpoint: of each layer and of extractors that work on every row keep the input only and
             run them again for the gradient.
     """
@@ -47,12 +49,25 @@ class Backbone(nn.Module):
         norm: str | None = None,
         residual: bool = False,
         checkpoint: bool = False,
+        announced_channels: int = 0,
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
         check_counts(hidden_channels=hidden_channels, num_layers=num_layers, at_least=1)
         if identifiers != "nodes":
             identifier_scheme(identifiers)
+        check_counts(announced_channels=announced_channels, at_least=0)
+        if announced_channels > in_channels:
+            raise InputError(
+                f"announced_channels is {announced_channels}, but there are {in_channels} node "
+                "features: it counts the first of them."
+            )
+        if announced_channels and identifiers not in ("onehot", "nodes"):
+            raise InputError(
+                f"announced_channels goes with identifiers='onehot': a row of '{identifiers}' may "
+                "stand for several nodes."
+            )
+        self.announced_channels = announced_channels
         self.in_channels, self.hidden_channels = in_channels, hidden_channels
         self.edge_channels, self.num_layers = edge_channels, num_layers
         self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
@@ -102,6 +117,9 @@ class Backbone(nn.Module):
     ) -> Iterator[LocalContext]:
         """U⁽⁰⁾ and the contexts after every layer, one after the other."""
         context = index.initial(x, self._dtype)
+        if self.announced_channels:
+            assert x is not None
+            context = index.announce(context, x[:, : self.announced_channels])
         yield index.read(context, 0)
         for number in range(1, self.num_layers + 1):
             arguments = number, context, edge_attr, index
@@ -130,6 +148,8 @@ class Backbone(nn.Module):
         new: LocalContext = layer(norm(context), here, y)
         if self.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
+        if new.layout.padded and not layer.contained and new.layout.unowned is not None:
+            new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
         return self._measured(new, number)
 
     def _measured(self, context: LocalContext, number: int) -> LocalContext:

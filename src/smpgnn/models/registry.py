@@ -36,6 +36,10 @@ class NetworkSpec:
     shared_extractor: bool
     extractor_channels: int
     checkpoint: bool = False
+    readout: str = "mean"
+    set_terms: bool = True
+    divide_update: bool = False
+    announced_channels: int = 0  # node features that every context knows from the start
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
 
     @classmethod
@@ -112,6 +116,7 @@ class NetworkSpec:
             dropout=self.dropout,
             extractor_channels=self.extractor_channels or None,
             shared_extractor=self.shared_extractor,
+            readout=self.readout,
             **options,
         )
 
@@ -122,6 +127,9 @@ class NetworkSpec:
             "identifiers": self.identifiers,
             "towers": self.towers,
             "set_scale": self.set_scale,
+            "set_terms": self.set_terms,
+            "divide_update": self.divide_update,
+            "announced_channels": self.announced_channels,
         }
         if not fast:
             options["message_residual"] = self.message_residual

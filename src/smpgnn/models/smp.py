@@ -16,10 +16,11 @@ from smpgnn.layers import DefaultSMPLayer, FastMPNNLayer, FastSMPLayer, MPNNLaye
 from smpgnn.models.backbone import Backbone
 from smpgnn.pooling import (
     GraphExtractor,
-    MeanExtractor,
     NodeExtractor,
+    NodePooling,
     PooledNodeExtractor,
     RowExtractor,
+    check_readout,
 )
 
 LEVELS = ("graph", "node")
@@ -51,8 +52,12 @@ class SMP(nn.Module):
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
             an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
             with weights of its own is shared by all extractors.
+        readout: for graphs: 'mean', 'sum' or 'max', how the extractor joins trace and sum; with 'max'
+            what is learned on small graphs holds on larger ones where one place decides.
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output.
+        announced_channels: so many of the node features, the first ones, are known to every node
+            of the graph from the start (with one-hot identifiers; not in the paper).
         checkpoint: keep only the input of each layer for the gradient, and run it again then:
             the same results in less memory and more time.
         layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
@@ -78,9 +83,11 @@ class SMP(nn.Module):
         extractor_channels: int | None = None,
         shared_extractor: bool = False,
         pooling: Any = "extractor",
+        readout: str = "mean",
         norm: str | None = None,
         residual: bool = False,
         checkpoint: bool = False,
+        announced_channels: int = 0,
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -92,7 +99,8 @@ class SMP(nn.Module):
             check_counts(extractor_channels=extractor_channels, at_least=1)
         if not 0 <= dropout < 1:
             raise InputError(f"dropout must be at least 0 and below 1, not {dropout}.")
-        self.level = level
+        check_readout("readout", readout)
+        self.level, self.readout = level, readout
         self.backbone = Backbone(
             layer_factory(self.layer_types, layer, edge_channels, layer_options),
             in_channels,
@@ -103,6 +111,7 @@ class SMP(nn.Module):
             norm,
             residual,
             checkpoint,
+            announced_channels,
         )
         width = 4 * hidden_channels if extractor_channels is None else extractor_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)
@@ -118,7 +127,7 @@ class SMP(nn.Module):
         if self.level == "node":
             return NodeExtractor(in_channels, out_channels)
         if isinstance(pooling, str) and pooling == "extractor":
-            return GraphExtractor(in_channels, out_channels)
+            return GraphExtractor(in_channels, out_channels, self.readout)
         return PooledNodeExtractor(in_channels, out_channels, pooling)
 
     def forward(
@@ -173,7 +182,7 @@ class MPNN(SMP):
 
     Takes the arguments of `SMP`; `layer='default'` is its MPNN, 'fast' its Fast MPNN. `identifiers`
     and `pooling` have no meaning here: a node has one row, its features [1, x_i], and a graph the
-    mean of its nodes.
+    mean of its nodes, or what `readout` says.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {
@@ -186,8 +195,9 @@ class MPNN(SMP):
         self.backbone.identifiers = "nodes"
 
     def _extractor(self, in_channels: int, out_channels: int, pooling: Any) -> nn.Module:
-        extractor = RowExtractor if self.level == "node" else MeanExtractor
-        return extractor(in_channels, out_channels)
+        if self.level == "node":
+            return RowExtractor(in_channels, out_channels)
+        return NodePooling(in_channels, out_channels, self.readout)
 
 
 def layer_factory(

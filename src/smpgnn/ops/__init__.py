@@ -4,7 +4,6 @@ Each has a plain form in torch; on a GPU, where Triton is installed, a fused ker
 """
 
 from smpgnn.ops.affine import add_product
-from smpgnn.ops.attention import attend
 from smpgnn.ops.default_core import DefaultWeights, default_core
 from smpgnn.ops.fast_core import fast_core
 from smpgnn.ops.fold import NormState, fold
@@ -12,6 +11,7 @@ from smpgnn.ops.moments import Moments, measure
 from smpgnn.ops.neighbor import Lift, neighbor_sum, relu_neighbor_sum
 from smpgnn.ops.routes import Neighbors, Routes, find_neighbors
 from smpgnn.ops.set_map import set_linear
+from smpgnn.ops.set_to_set import NodeSets, set_to_set
 from smpgnn.ops.sparse import SparseSum, expand_rows, segment_max, segment_sum
 
 __all__ = [
@@ -19,11 +19,11 @@ __all__ = [
     "Lift",
     "Moments",
     "Neighbors",
+    "NodeSets",
     "NormState",
     "Routes",
     "SparseSum",
     "add_product",
-    "attend",
     "default_core",
     "expand_rows",
     "fast_core",
@@ -35,4 +35,5 @@ __all__ = [
     "segment_max",
     "segment_sum",
     "set_linear",
+    "set_to_set",
 ]

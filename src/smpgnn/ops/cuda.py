@@ -14,6 +14,7 @@ from torch import Tensor
 
 from smpgnn.ops.kernels import dense, messages, moments, segment
 from smpgnn.ops.kernels import fold as fold_kernels
+from smpgnn.ops.kernels import set_to_set as set_to_set_kernels
 
 
 def _op(name: str, mutates: tuple[str, ...] = ()) -> Any:
@@ -69,28 +70,41 @@ def _(grad: Tensor, rows: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(rows)
 
 
-@_op("attend")
-def attend(values: Tensor, query: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    return segment.attend(values.contiguous(), query.contiguous(), ptr)
+@_op("set_to_set")
+def set_to_set(
+    x: Tensor, weights: list[Tensor], steps: int, ptr: Tensor, counted: Optional[Tensor]  # noqa: UP045
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Hidden and read after the last step, and what is kept of all steps."""
+    weights = [weight.contiguous() for weight in weights]
+    return set_to_set_kernels.set_to_set(x.contiguous(), weights, steps, ptr, counted)
 
 
-@attend.register_fake
-def _(values: Tensor, query: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(query), query.new_empty(query.size(0), dtype=_accumulator(values))
+@set_to_set.register_fake
+def _(x: Tensor, weights: Any, steps: int, ptr: Tensor, counted: Any) -> tuple[Tensor, Tensor]:
+    count, channels = ptr.numel() - 1, x.size(1)
+    kept = x.new_empty(steps + 1, count, 8, channels, dtype=_accumulator(x))
+    return x.new_empty(count, 2 * channels), kept
 
 
-@_op("attend_backward")
-def attend_backward(
-    grad: Tensor, values: Tensor, query: Tensor, out: Tensor, level: Tensor, ptr: Tensor
+@_op("set_to_set_backward")
+def set_to_set_backward(
+    grad: Tensor,
+    x: Tensor,
+    weights: list[Tensor],
+    kept: Tensor,
+    ptr: Tensor,
+    counted: Optional[Tensor],  # noqa: UP045
 ) -> tuple[Tensor, Tensor]:
-    return segment.attend_backward(
-        grad.contiguous(), values.contiguous(), query.contiguous(), out, level, ptr
+    """The gradient of x, and those of the weights one after another."""
+    weights = [weight.contiguous() for weight in weights]
+    return set_to_set_kernels.set_to_set_backward(
+        grad.contiguous(), x.contiguous(), weights, kept, ptr, counted
     )
 
 
-@attend_backward.register_fake
-def _(grad: Tensor, values: Tensor, query: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(values), torch.empty_like(query)
+@set_to_set_backward.register_fake
+def _(grad: Tensor, x: Tensor, weights: list[Tensor], kept: Tensor, *_: Any) -> Any:
+    return torch.empty_like(x), kept.new_empty(sum(weight.numel() for weight in weights))
 
 
 @_op("moments")
@@ -215,6 +229,23 @@ def _(rows: Tensor, matrix: Tensor, *_: Any) -> Tensor:
     return rows.new_empty(rows.size(0), matrix.size(1))
 
 
+@_op("set_linear_terms")
+def set_linear_terms(
+    rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, owner: Tensor, ptr: Tensor,
+    own: Tensor, wa: Tensor, wb: Tensor, ba: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return dense.set_linear_terms(
+        rows.contiguous(), matrix.contiguous(), both.contiguous(), center, owner, ptr, own,
+        wa.contiguous(), wb.contiguous(), ba.contiguous(),
+    )  # fmt: skip
+
+
+@set_linear_terms.register_fake
+def _(rows: Tensor, matrix: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    size, width = rows.size(0), matrix.size(1)
+    return rows.new_empty(size, width), rows.new_empty(size, 2 * width)
+
+
 @_op("set_linear_backward")
 def set_linear_backward(
     grad: Tensor, rows: Tensor, matrix: Tensor, center: Tensor, ptr: Tensor, own: Tensor
@@ -280,26 +311,14 @@ def default_core(
     adds: bool,
     padded: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    sums = messages.message_sums(u, ab, edge_term, routes, passes, padded)
-    hidden, out = dense.update(u, sums, matrices, biases, arrived, owner, routes[0], adds)
-    return out, sums, hidden
+    relus, passed = messages.message_sums(u, ab, edge_term, routes, passes, padded)
+    hidden, out = dense.update(u, relus, passed, matrices, biases, arrived, owner, routes[0], adds)
+    return out, relus, hidden
 
 
 @default_core.register_fake
-def _(
-    u: Tensor,
-    ab: Any,
-    edge: Any,
-    ms: Any,
-    bs: Any,
-    ar: Any,
-    rt: Any,
-    ow: Any,
-    passes: bool,
-    *_: Any,
-) -> tuple[Tensor, Tensor, Tensor]:
-    sums = u.new_empty(u.size(0), (2 if passes else 1) * u.size(1))
-    return torch.empty_like(u), sums, torch.empty_like(u)
+def _(u: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(u), torch.empty_like(u), torch.empty_like(u)
 
 
 @_op("default_core_backward")
@@ -307,39 +326,44 @@ def default_core_backward(
     grad: Tensor,
     u: Tensor,
     ab: Tensor,
-    sums: Tensor,
+    relus: Tensor,
     hidden: Tensor,
     edge_term: Optional[Tensor],  # noqa: UP045
-    message: list[Tensor],
-    matrices: list[Tensor],
+    terms: list[Tensor],
+    wr: Tensor,
+    wv: Tensor,
     arrived: Tensor,
     routes: list[Tensor],
     owner: Tensor,
-    passes: bool,
     adds: bool,
     padded: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of u, of the edge term, of W_a and W_b, of W_u, W_r, W_m and W_v, of the biases."""
-    base, back, slopes, columns = dense.update_backward(
-        grad.contiguous(), u, sums, hidden, matrices, arrived, owner, routes[2], adds
+    """Gradients of u, of the edge term, of the terms' matrices, of W_r, W_v, and of the biases.
+
+    `terms` are W_a, W_b, W_m where the neighbour's own context passes, and W_u.
+    """
+    grad = grad.contiguous()
+    d_terms = u.new_empty(u.size(0), len(terms) * u.size(1))
+    back, slopes, columns = dense.update_backward(
+        grad, relus, hidden, wr, wv, arrived, owner, routes[2], d_terms
     )
-    dab, passed, d_edge = messages.message_gradients(
-        back, ab, edge_term, base, routes, passes, padded
-    )
-    du, others, column = dense.message_backward(dab, u, *message, passed if passes else base)
+    d_edge = messages.message_gradients(back, ab, edge_term, d_terms, routes, padded)
+    du, others, column = dense.terms_backward(d_terms, u, torch.cat(terms, 1), grad, adds)
     return du, d_edge, others, slopes, column, columns
 
 
 @default_core_backward.register_fake
-def _(grad: Tensor, u: Tensor, ab: Any, sums: Any, hidden: Any, edge_term: Any, *_: Any) -> Any:
-    channels = u.size(1)
+def _(
+    grad: Any, u: Tensor, ab: Any, relus: Any, hidden: Any, edge_term: Any, terms: Any, *_: Any
+) -> Any:
+    channels, count = u.size(1), len(terms)
     edges = 0 if edge_term is None else edge_term.size(0)
     shapes = (
         (edges, channels),
+        (count, channels, channels),
         (2, channels, channels),
-        (4, channels, channels),
-        (channels,),
-        (3, channels),
+        (count, channels),
+        (2, channels),
     )
     return torch.empty_like(u), *(u.new_empty(shape, dtype=_accumulator(u)) for shape in shapes)
 

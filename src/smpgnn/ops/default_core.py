@@ -47,6 +47,7 @@ def default_core(
     *,
     message_residual: bool,
     update_residual: bool,
+    terms: Tensor | None = None,
 ) -> Tensor:
     r"""The new contexts from the prepared ones.
 
@@ -55,15 +56,16 @@ def default_core(
         u_i' &= \text{relu}\bigl(u_i W_u + b_u + r_i W_r + \tfrac{\deg_i}{d_\text{avg}} b_r
                 + [\textstyle\sum_k u_k W_m / d_\text{avg}]\bigr) W_v + b_v + [u_i]
 
-    The terms in brackets belong to `message_residual` and `update_residual`.
+    The terms in brackets belong to `message_residual` and `update_residual`. `terms` are
+    :math:`u W_a + b_a` and :math:`u W_b` side by side, where they are known already.
 
-    Shapes: u [P, C], edge [E, C] or None, result [P, C].
+    Shapes: u [P, C], edge [E, C] or None, terms [P, 2 C], result [P, C].
     """
     dtype = working_dtype(u)
     cast = [getattr(weights, name).to(dtype) for name in DefaultWeights.__dataclass_fields__]
     edge = None if edge is None else edge.to(dtype)
     result: Tensor = _DefaultCore.apply(  # type: ignore[no-untyped-call]
-        u.to(dtype), edge, wiring, message_residual, update_residual, *cast
+        u.to(dtype), edge, terms, wiring, message_residual, update_residual, *cast
     )
     return result
 
@@ -92,22 +94,24 @@ def default_core_reference(
 class _DefaultCore(Function):
     @staticmethod
     def forward(
-        ctx: Any, u: Tensor, edge: Tensor | None, wiring: Wiring, passes: bool, adds: bool,
-        *weights: Tensor,
+        ctx: Any, u: Tensor, edge: Tensor | None, ab: Tensor | None, wiring: Wiring, passes: bool,
+        adds: bool, *weights: Tensor,
     ) -> Tensor:  # fmt: skip
         ctx.wiring, ctx.passes, ctx.adds = wiring, passes, adds
         wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
         if fused_product(u, wu):
             from smpgnn.ops import cuda
 
-            ab = torch.addmm(torch.cat([ba, torch.zeros_like(ba)]), u, torch.cat([wa, wb], 1))
+            if ab is None:
+                bias = torch.cat([ba, torch.zeros_like(ba)])
+                ab = torch.addmm(bias, u, torch.cat([wa, wb], 1))
             routes = wiring.routes
             out: Tensor
-            out, sums, hidden = cuda.default_core(
+            out, relus, hidden = cuda.default_core(
                 u, ab, edge, [wu, wr, wm, wv], [bu, br, bv], routes.arrived, routes.tensors(),
                 wiring.layout.small_owner, passes, adds, routes.padded,
             )  # fmt: skip
-            ctx.save_for_backward(u, edge, ab, *weights, hidden, sums)
+            ctx.save_for_backward(u, edge, ab, *weights, hidden, relus)
             return out
         relus = relu_sum(_table(u, edge, wa, wb, ba), wiring.lift, edge is not None)
         arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
@@ -131,14 +135,18 @@ class _DefaultCore(Function):
             from smpgnn.ops import cuda
 
             routes = wiring.routes
-            hidden, sums = rest
-            du, d_edge, message, slopes, column, columns = cuda.default_core_backward(
-                grad, u, ab, sums, hidden, edge, [wa, wb], [wu, wr, wm, wv], routes.arrived,
-                routes.tensors(), wiring.layout.small_owner, ctx.passes, ctx.adds, routes.padded,
+            hidden, relus = rest
+            terms = [wa, wb, wm, wu] if ctx.passes else [wa, wb, wu]
+            du, *parts = cuda.default_core_backward(
+                grad, u, ab, relus, hidden, edge, terms, wr, wv, routes.arrived, routes.tensors(),
+                wiring.layout.small_owner, ctx.adds, routes.padded,
             )  # fmt: skip
-            parts = (*message.unbind(0), *slopes.unbind(0), column, *columns.unbind(0))
-            edges = None if edge is None else d_edge.to(u.dtype)
-            return du, edges, None, None, None, *(part.to(u.dtype) for part in parts)
+            d_edge, slopes, (d_wr, d_wv), columns, (d_br, d_bv) = (p.to(u.dtype) for p in parts)
+            d_wa, d_wb, d_wu, d_wm = slopes[0], slopes[1], slopes[-1], slopes[2]
+            matrices = (d_wa, d_wb, d_wu, d_wr, d_wm if ctx.passes else None, d_wv)
+            biases = (columns[0], columns[-1], d_br, d_bv)
+            edges = None if edge is None else d_edge
+            return du, edges, None, None, None, None, *matrices, *biases
         hidden, relus, passed = rest
         dt = torch.ops.aten.threshold_backward(grad @ wv.t(), hidden, 0)
         d_wv, d_bv = inner_product(hidden, grad), grad.sum(0)
@@ -157,7 +165,7 @@ class _DefaultCore(Function):
             du += grad
         d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
         slopes = (d_wa, d_wb, d_wu, d_wr, d_wm, d_wv, d_ba, d_bu, d_br, d_bv)
-        return du, d_edge, None, None, None, *slopes
+        return du, d_edge, None, None, None, None, *slopes
 
 
 def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:

@@ -23,15 +23,22 @@ def set_linear(
     both: Tensor,
     layout: RowLayout,
     center: Tensor | None = None,
-) -> Tensor:
-    """(rows − center) · matrix + 1 ⊗ b_i + 𝟙_i ⊗ m_i for every context i, both = [b_i, m_i].
+    message: tuple[Tensor, ...] = (),
+) -> tuple[Tensor, Tensor | None]:
+    """û = (rows − center) · matrix + 1 ⊗ b_i + 𝟙_i ⊗ m_i for every context i, both = [b_i, m_i].
 
-    Shapes: rows [P, C], matrix [C, D], both [K, 2 D], center [C], result [P, D].
+    `message` may be W_a, W_b and b_a of `default_core`. Where the kernels serve it, the second
+    result then is û W_a + b_a and û W_b side by side. These terms have no gradient of their own:
+    that of `default_core` passes them by.
+
+    Shapes: rows [P, C], matrix [C, D], both [K, 2 D], center [C], W_a and W_b [D, D], b_a [D],
+    results [P, D] and [P, 2 D] or None.
     """
     dtype = working_dtype(rows)
     center = rows.new_zeros(rows.size(1)) if center is None else center
-    result: Tensor = _SetLinear.apply(  # type: ignore[no-untyped-call]
-        rows.to(dtype), matrix.to(dtype), both.to(dtype), center, layout
+    maps = tuple(value.detach().to(dtype) for value in message)
+    result: tuple[Tensor, Tensor | None] = _SetLinear.apply(  # type: ignore[no-untyped-call]
+        rows.to(dtype), matrix.to(dtype), both.to(dtype), center, layout, maps
     )
     return result
 
@@ -48,24 +55,28 @@ def set_linear_reference(
 class _SetLinear(Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout
-    ) -> Tensor:
+        ctx: Any, rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout,
+        message: tuple[Tensor, ...],
+    ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         ctx.save_for_backward(rows, matrix, both, center)
         ctx.layout, ctx.fused = layout, fused_product(rows, matrix)
+        ctx.set_materialize_grads(False)
         if ctx.fused:
             from smpgnn.ops import cuda
 
-            out: Tensor = cuda.set_linear(
-                rows, matrix, both, center, layout.small_owner, *layout.small
-            )
-            return out
+            given = (rows, matrix, both, center, layout.small_owner, *layout.small)
+            if not message or not fused_product(rows, message[0]):
+                return cuda.set_linear(*given), None
+            out, terms = cuda.set_linear_terms(*given, *message)
+            ctx.mark_non_differentiable(terms)
+            return out, terms
         base, mine = both.chunk(2, dim=1)
         out = (base - center.to(matrix.dtype) @ matrix).index_select(0, layout.owner)
         out.index_add_(0, layout.own, mine)
-        return out.addmm_(rows, matrix)
+        return out.addmm_(rows, matrix), None
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
+    def backward(ctx: Any, grad: Tensor, _terms: None) -> Any:
         rows, matrix, both, center = ctx.saved_tensors
         layout: RowLayout = ctx.layout
         if torch.is_grad_enabled():
@@ -74,7 +85,7 @@ class _SetLinear(Function):
                 (rows, matrix, both, center),
                 [grad],
             )
-            return *again, None
+            return *again, None, None
         width = matrix.size(1)
         if ctx.fused:
             from smpgnn.ops import cuda
@@ -89,4 +100,4 @@ class _SetLinear(Function):
         if ctx.needs_input_grad[3]:
             total = d_both[:, :width].sum(0)
             d_center = -(total @ matrix.t().to(total.dtype)).to(center.dtype)
-        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None
+        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,7 @@ def collect(results: str | Path) -> Report:
             TableReport(
                 table,
                 paper.get(name),
-                tuple(r for r in records if r.table == name and r.reduced == reduced),
+                tuple(r for r in _shown(table, records) if r.reduced == reduced),
                 reduced,
             )
             for name, table in TABLES.items()
@@ -172,6 +172,19 @@ def collect(results: str | Path) -> Report:
         scaling=tuple(scaling),
         timings=tuple(timings),
     )
+
+
+def _shown(table: Table, records: tuple[Record, ...]) -> tuple[Record, ...]:
+    """The records of a table, and those of its rows that were trained for another one.
+
+    Rows of another table alone make no table.
+    """
+    homes = {(row.of or table.name, row.name) for row in table.rows}
+    cells = {cell.name for cell in table.cells}
+    found = [r for r in records if (r.table, r.row) in homes and r.cell_name in cells]
+    if not any(record.table == table.name for record in found):
+        return ()
+    return tuple(replace(record, table=table.name) for record in found)
 
 
 def _check_names(record: Record) -> None:

@@ -7,19 +7,26 @@ from collections.abc import Sequence
 from smpgnn.experiments.records import Record
 from smpgnn.experiments.tables import TABLES, Selection
 from smpgnn.report.collect import Scaling, TableReport
-from smpgnn.report.figures import COLOURS, Series, line_chart
+from smpgnn.report.figures import COLOURS, LOOKS, Series, line_chart
 
 _POINTS = 120  # of a line on the page
 
 
 def _styles() -> dict[str, int]:
-    """A style for each method, the same on the whole page; in a table no two share a colour."""
-    styles = {"SMP": 2 * COLOURS - 1}  # the last colour, as a solid line
+    """A style for each method, the same on the whole page.
+
+    In a table no two share a colour, or, where it has more rows than there are colours, a colour
+    and a dash.
+    """
+    styles = {"SMP": COLOURS - 1}  # the last colour, as a solid line
     for table in TABLES.values():
         for row in table.rows:
-            taken = {styles[other.name] % COLOURS for other in table.rows if other.name in styles}
+            taken = [styles[other.name] for other in table.rows if other.name in styles]
+            colours = {style % COLOURS for style in taken}
             if row.name not in styles:
-                styles[row.name] = next(s for s in range(COLOURS) if s not in taken)
+                fresh = [s for s in range(COLOURS) if s not in colours]
+                fresh += [s for s in range(LOOKS) if s not in taken]
+                styles[row.name] = fresh[0]
     return styles
 
 

@@ -10,7 +10,8 @@ _WIDTH, _PLOT_HEIGHT = 360.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 26.0, 38.0
 _LEGEND_LINE, _CHARACTER = 15.0, 6.1
 _DASHES = ("", "6 3", "2 2")
-COLOURS = 8
+COLOURS = 10
+LOOKS = COLOURS * len(_DASHES)  # a style from 0 on has a colour and a dash of its own
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,15 @@ def line_chart(
             "</svg>",
         ]
     )
+
+
+def standalone(chart: str, style: str) -> str:
+    """A chart as a file of its own, with the style sheet of the page."""
+    start = chart.index(">") + 1
+    head = chart[: start - 1].replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    paper = '<rect width="100%" height="100%" fill="var(--page)"/>'
+    width = f"svg {{ width: {2 * _WIDTH:g}px; max-width: none; }}"
+    return f"{head}><style>\n{style}{width}</style>{paper}{chart[start:]}\n"
 
 
 def _drawable(line: Series, log_x: bool, log_y: bool) -> Series:

@@ -8,7 +8,7 @@ from html import escape
 from statistics import fmean
 from typing import Any
 
-from smpgnn.experiments.records import Choice, Record
+from smpgnn.experiments.records import Choice, Record, Trial
 from smpgnn.report.collect import Scaling, Summary, TableReport, Timings
 from smpgnn.report.markdown import number, signed
 
@@ -120,23 +120,29 @@ def costs_table(report: TableReport) -> str:
 
 
 def choices_table(choices: Sequence[Choice]) -> str:
-    """The candidate rates of each search with their values on held-back training graphs."""
+    """The candidates of each search with their values on held-back training graphs."""
     rows = [
         [
             text(choice.row),
             text(choice.training),
             figure(trial.lr, f"{trial.lr:g}"),
+            text(trial.readout),
             Entry(escape(trial.error or "—"), "", "text")
             if trial.validation is None
             else figure(trial.validation, f"{trial.validation:.4g}"),
             figure(trial.epochs, str(trial.epochs)),
-            text("chosen" if trial.lr == choice.chosen else ""),
+            text("chosen" if _won(trial, choice) else ""),
         ]
         for choice in choices
         for trial in choice.trials
     ]
     metric = choices[0].metric
-    return sortable(["method", "chosen at", "rate", f"held back: {metric}", "epochs", ""], rows)
+    heads = ["method", "chosen at", "rate", "readout", f"held back: {metric}", "epochs", ""]
+    return sortable(heads, rows)
+
+
+def _won(trial: Trial, choice: Choice) -> bool:
+    return (trial.lr, trial.readout) == (choice.chosen, choice.chosen_readout)
 
 
 def shared_settings(records: Sequence[Record]) -> dict[str, Any]:

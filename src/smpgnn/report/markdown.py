@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from smpgnn.report.collect import Report, Summary, TableReport
+from smpgnn.report.extrapolation import TITLE as LARGER
+from smpgnn.report.extrapolation import UNIT, extrapolation_lines
 
 
 def signed(value: float, digits: int) -> str:
@@ -19,6 +21,10 @@ def number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
+#: Where the figure of larger graphs is, seen from the Markdown file.
+FIGURE = "figures/extrapolation.svg"
+
+
 def markdown(report: Report) -> str:
     """All tables that have records, each cell as 'ours ± spread (paper, difference)'."""
     lines = ["# Results", ""]
@@ -29,6 +35,10 @@ def markdown(report: Report) -> str:
     full = [table for table in report.tables if table.records]
     for table in full:
         lines += ["", f"## {table.table.title}", "", *_table(table), "", *_costs(table)]
+        larger = extrapolation_lines(table, table.table.digits)
+        if larger:
+            lines += ["", f"### {LARGER}", "", f"![{LARGER}: {UNIT} by nodes]({FIGURE})", ""]
+            lines += larger
     if not full:
         lines += ["", "There are no records of full runs yet."]
     if report.reduced:

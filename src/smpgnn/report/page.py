@@ -10,6 +10,9 @@ from smpgnn.experiments.records import Choice
 from smpgnn.experiments.tables import SELECTIONS
 from smpgnn.report.collect import Report, TableReport
 from smpgnn.report.curves import loss_figures, scaling_figures, validation_figures
+from smpgnn.report.extrapolation import TITLE as LARGER
+from smpgnn.report.extrapolation import extrapolation_figures
+from smpgnn.report.figures import standalone
 from smpgnn.report.html_tables import (
     choices_table,
     costs_table,
@@ -22,6 +25,10 @@ from smpgnn.report.html_tables import (
 )
 from smpgnn.report.markdown import seeds_text
 
+LARGER_TEXT = (
+    "The networks of the table, as trained, on test graphs of growing size; the first point is the "
+    "table's. Lines are means over the seeds, bands reach from the lowest to the highest."
+)
 TITLE = "Structural message-passing: results beside the paper's"
 
 
@@ -92,8 +99,10 @@ def _table_section(report: TableReport) -> str:
 
 
 def _details(report: TableReport) -> list[str]:
-    charts = validation_figures(report)
+    charts, larger = validation_figures(report), extrapolation_figures(report)
     parts = []
+    if larger:
+        parts.append(f"<h3>{LARGER}</h3><p>{LARGER_TEXT}</p>{_figures(larger)}")
     if charts:
         parts.append(_folded("Training curves", _curve_text(report) + _figures(charts)))
     parts.append(_folded("Time and memory", costs_table(report)))
@@ -165,6 +174,12 @@ def _figures(charts: Sequence[str]) -> str:
 
 def _folded(title: str, content: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
+
+
+def extrapolation_figure(report: Report) -> str:
+    """The first chart of larger graphs as an SVG file, '' if there is none."""
+    charts = [chart for table in report.tables for chart in extrapolation_figures(table)]
+    return standalone(charts[0], _asset("style.css")) if charts else ""
 
 
 def _asset(name: str) -> str:

@@ -222,7 +222,7 @@ class _OwnStep(_Step):
         if self.fast:
             numbers += rows * c  # the sum over neighbours
         elif self.fused:
-            numbers += rows * c * (4 + self.passes)  # a and b, hidden, sums
+            numbers += rows * c * 4  # a and b, hidden, sums of relus
         else:
             numbers += rows * c * (2 + self.passes)  # hidden, sums
         if self._own_rows(layer):
@@ -302,8 +302,7 @@ class _OwnStep(_Step):
             slopes = 4 * programs * c * c
             if self.fast:
                 return max(3 * whole + 2 * slopes, 4 * whole)
-            first = (3 + self.passes) * whole + 4 * slopes
-            return max(first, (6 + 2 * self.passes) * whole + 2 * slopes)
+            return (6 + self.passes) * whole + (3 + self.passes) * slopes
         if self.fast:
             return 6 * whole
         most = CHUNK["cuda" if self.device == "cuda" else "cpu"]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smpgnn.data.store import GraphBatch
 from smpgnn.options import TrainOptions
+from smpgnn.training.average import WeightAverage
 from smpgnn.training.network import run_network
 from smpgnn.training.recorded import Recorder
 from smpgnn.training.schedule import Plateau, rate_factor
@@ -21,6 +22,7 @@ from smpgnn.training.tasks import Task
 class GraphModule(pl.LightningModule):
     """Trains a network on a task.
 
+    With `options.average` the network that is validated is the average of its weights (`average`).
     Every epoch starts from a seed made of the run's seed and its number, and the learning rate
     follows from the step, so a run that was interrupted goes on as if it had not been.
     """
@@ -28,6 +30,7 @@ class GraphModule(pl.LightningModule):
     def __init__(self, network: nn.Module, task: Task, options: TrainOptions) -> None:
         super().__init__()
         self.network, self.task, self.options = network, task, options
+        self.average = WeightAverage(network, options.average) if options.average else None
         self._recorder: Recorder | None = None
         self.validation = task.metrics()
         self.plateau = Plateau(options.decay, options.decay_epochs)
@@ -37,12 +40,19 @@ class GraphModule(pl.LightningModule):
     def forward(self, batch: GraphBatch) -> Any:
         return run_network(self.network, batch)
 
+    @property
+    def evaluated(self) -> nn.Module:
+        """The network to validate and to keep: the one that is trained, or its average."""
+        return self.network if self.average is None else self.average.network
+
     def record(self, recorder: Recorder) -> None:
         """Train by recorded steps; batches are then the numbers of the graphs."""
         self._recorder = recorder
         self.automatic_optimization = False
 
     def on_train_start(self) -> None:
+        if self.average is not None:
+            self.average.follow(self.network)
         if self._recorder is not None:
             self._recorder.record()
 
@@ -58,6 +68,10 @@ class GraphModule(pl.LightningModule):
             factor *= self.plateau.scale
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.options.lr * factor
+
+    def on_train_batch_end(self, outputs: Any, batch: GraphBatch, batch_idx: int) -> None:
+        if self.average is not None:
+            self.average.update(self.global_step)
 
     def training_step(self, batch: GraphBatch | Tensor, batch_idx: int) -> Tensor | None:
         if self._recorder is not None:
@@ -86,7 +100,7 @@ class GraphModule(pl.LightningModule):
             assert self._recorder is not None
             output, batch = self._recorder.outputs(batch)
         else:
-            output = self(batch)
+            output = run_network(self.evaluated, batch)
         self.task.update(self.validation, output, batch)
 
     def on_validation_epoch_end(self) -> None:

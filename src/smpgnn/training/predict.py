@@ -193,5 +193,5 @@ def _without_targets(graph: Any) -> Any:
 
 
 def load(path: str | Path, device: str = "auto") -> Model:
-    """A trained model: the folder of a run, or its model.safetensors."""
+    """A trained model: the folder of a run, its model.safetensors, or 'zinc', which ships."""
     return Model(load_model(path), device)

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 
 from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
 from smpgnn.data.store import GraphBatch, GraphStore
-from smpgnn.layers import DefaultSMPLayer, FastSMPLayer
-from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.ops.backend import WIDEST, has_kernels
+from smpgnn.ops.backend import has_kernels
 from smpgnn.pooling import PooledNodeExtractor
 from smpgnn.training.network import run_network
 from smpgnn.training.tasks import Task
@@ -31,14 +29,11 @@ def can_record(network: nn.Module, device: torch.device) -> bool:
     """Whether steps of this network can be recorded: its kernels ask nothing of the CPU."""
     if device.type != "cuda" or not has_kernels():
         return False
-    if type(network) not in (SMP, MPNN, MultiTaskSMP, MultiTaskMPNN):
-        return False
     backbone: Any = network.backbone
     return (
-        backbone.hidden_channels <= WIDEST
-        and backbone.identifiers in ("onehot", "nodes")
+        backbone.identifiers in ("onehot", "nodes")
         and not backbone.checkpoint
-        and all(isinstance(layer, DefaultSMPLayer | FastSMPLayer) for layer in backbone.layers)
+        and all(layer.recordable for layer in backbone.layers)
         and not any(isinstance(module, PooledNodeExtractor) for module in network.modules())
     )
 
@@ -124,6 +119,47 @@ def run_padded(network: nn.Module, batch: GraphBatch, index: PaddedIndex) -> Any
     return out if getattr(network, "level", "graph") == "node" else out[: batch.num_graphs - 1]
 
 
+class RecordedOutputs:
+    """Outputs of a network for graphs of a store, recorded where the batch fits.
+
+    Args:
+        network: in eval mode while this is called.
+        store: the graphs, on the device of the network.
+        batch_size: graphs in a batch.
+        dtype: of autocast, or None.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        store: GraphStore,
+        batch_size: int,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self.network, self.store, self.dtype = network, store, dtype
+        room = PaddedStore(store, Capacity.of(store, batch_size), uses_contexts(network))
+        self._recording = Recording(room, self._output, network)
+
+    def record(self) -> None:
+        self._recording.record()
+
+    def __call__(self, graphs: Tensor) -> tuple[Any, GraphBatch]:
+        """The outputs for these graphs (numbers, on the CPU), and their batch."""
+        batch = self.store.batch(graphs)
+        if not self._recording.store.fits(graphs):
+            with torch.no_grad(), _autocast(self.dtype):
+                return run_network(self.network, batch), batch
+        out = self._recording(graphs)
+        if isinstance(out, tuple):
+            return (out[0][: batch.num_nodes], out[1][: batch.num_graphs]), batch
+        level = getattr(self.network, "level", "graph")
+        return out[: batch.num_nodes if level == "node" else batch.num_graphs], batch
+
+    def _output(self, batch: GraphBatch, index: PaddedIndex) -> Any:
+        with torch.no_grad(), _autocast(self.dtype):
+            return run_padded(self.network, batch, index)
+
+
 class Recorder:
     """Training and validation steps of a network, recorded where the batch fits.
 
@@ -135,6 +171,7 @@ class Recorder:
         batch_size: graphs in a batch.
         clip: largest norm of the gradient; 0: no limit.
         dtype: of autocast, or None.
+        evaluated: the network to validate, where it is not the one that is trained.
     """
 
     def __init__(
@@ -146,16 +183,14 @@ class Recorder:
         batch_size: int,
         clip: float = 0.0,
         dtype: torch.dtype | None = None,
+        evaluated: nn.Module | None = None,
     ) -> None:
         self.network, self.task, self.clip, self.dtype = network, task, clip, dtype
-        self.train, self.val = train, val
-        contexts = uses_contexts(network)
-        self._steps = Recording(
-            PaddedStore(train, Capacity.of(train, batch_size), contexts), self._step, network
-        )
-        self._outputs = Recording(
-            PaddedStore(val, Capacity.of(val, batch_size), contexts), self._output, network
-        )
+        self.train = train
+        room = PaddedStore(train, Capacity.of(train, batch_size), uses_contexts(network))
+        self._steps = Recording(room, self._step, network)
+        #: Outputs for validation graphs.
+        self.outputs = RecordedOutputs(evaluated or network, val, batch_size, dtype)
         self._grads: list[Tensor | None] = []
 
     def record(self) -> None:
@@ -164,8 +199,8 @@ class Recorder:
         self.network.train()
         self._steps.record()
         self._grads = [parameter.grad for parameter in self.network.parameters()]
-        self.network.eval()
-        self._outputs.record()
+        self.outputs.network.eval()
+        self.outputs.record()
         self.network.train(mode)
 
     def step(self, graphs: Tensor) -> Tensor:
@@ -181,18 +216,6 @@ class Recorder:
             loss = self.task.loss(run_network(self.network, batch), batch)
         return self._backward(loss)
 
-    def outputs(self, graphs: Tensor) -> tuple[Any, GraphBatch]:
-        """The outputs for these validation graphs, and their batch."""
-        batch = self.val.batch(graphs)
-        if not self._outputs.store.fits(graphs):
-            with torch.no_grad(), _autocast(self.dtype):
-                return run_network(self.network, batch), batch
-        out = self._outputs(graphs)
-        if isinstance(out, tuple):
-            return (out[0][: batch.num_nodes], out[1][: batch.num_graphs]), batch
-        level = getattr(self.network, "level", "graph")
-        return out[: batch.num_nodes if level == "node" else batch.num_graphs], batch
-
     def _step(self, batch: GraphBatch, index: PaddedIndex) -> Tensor:
         with _autocast(self.dtype):
             loss = self.task.loss(run_padded(self.network, batch, index), batch)
@@ -203,10 +226,6 @@ class Recorder:
         if self.clip:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.clip, foreach=True)
         return loss.detach()
-
-    def _output(self, batch: GraphBatch, index: PaddedIndex) -> Any:
-        with torch.no_grad(), _autocast(self.dtype):
-            return run_padded(self.network, batch, index)
 
 
 @contextmanager

@@ -194,8 +194,13 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the source, with '+' where it has changes; None outside of a checkout."""
+    """The commit of the source, with '+' where it has changes; None outside of a checkout.
+
+    For a copy of the source without its history SMPGNN_COMMIT names it.
+    """
     file = Path(__file__).resolve()
+    if named := os.environ.get("SMPGNN_COMMIT"):
+        return named
 
     def git(*words: str) -> str | None:
         try:

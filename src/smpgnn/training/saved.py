@@ -13,6 +13,7 @@ from torch import nn
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.pretrained import model_path
 from smpgnn.training.tasks import Task, task_from_dict
 
 FORMAT = "smpgnn 1"
@@ -56,10 +57,10 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
 
 
 def load_model(path: str | Path) -> SavedModel:
-    """Read a model that `save_model` wrote: a file, or the folder of a run."""
+    """Read a model that `save_model` wrote: a file, the folder of a run, or one that ships."""
     from safetensors import SafetensorError, safe_open
 
-    path = Path(path)
+    path = model_path(path)
     if path.is_dir():
         path = path / "model.safetensors"
         if not path.exists():

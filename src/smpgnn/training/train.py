@@ -28,7 +28,7 @@ from smpgnn.training.module import GraphModule
 from smpgnn.training.network import run_network
 from smpgnn.training.peak import memory_of
 from smpgnn.training.prepare import Prepared, prepare
-from smpgnn.training.recorded import Recorder, can_record
+from smpgnn.training.recorded import RecordedOutputs, Recorder, can_record
 from smpgnn.training.run_folder import (
     RunFolder,
     commit,
@@ -39,6 +39,9 @@ from smpgnn.training.run_folder import (
 )
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
+
+#: Batches from which on evaluation is recorded as a CUDA graph, which takes about as long as these.
+_MANY = 20
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,9 @@ def train_run(
     )
     torch.manual_seed(options.seed)
     network = prepared.network()
-    saved = SavedModel(network, prepared.spec, prepared.task, prepared.source)
-    keeper = Keeper(folder, saved, options.patience)
     module = GraphModule(network, prepared.task, options)
+    saved = SavedModel(module.evaluated, prepared.spec, prepared.task, prepared.source)
+    keeper = Keeper(folder, saved, options.patience)
     start = str(folder.last) if resume and folder.last.exists() else None
     if start is not None:
         _check_checkpoint(start, module)
@@ -125,6 +128,7 @@ def train_run(
                     options.batch_size,
                     options.clip,
                     half,
+                    module.evaluated,
                 )
             )
         data = StoreDataModule(
@@ -151,12 +155,21 @@ def evaluate_store(
 ) -> dict[str, float]:
     """The metrics of a network on all graphs of a store; a target that is never known has none."""
     metrics = task.metrics().to(device)
-    network = network.to(device).eval()
+    network, store = network.to(device).eval(), store.to(device)
+    loader = BatchLoader(store, batch_size, batch_rows=batch_rows, numbers=True)
+    recorded = None
+    if batch_rows == 0 and len(store) >= _MANY * batch_size and can_record(network, device):
+        recorded = RecordedOutputs(network, store, batch_size)
     known = 0
     with torch.no_grad():
-        for batch in BatchLoader(store.to(device), batch_size, batch_rows=batch_rows):
+        for graphs in loader:
+            if recorded is None:
+                batch = store.batch(graphs)
+                out = run_network(network, batch)
+            else:
+                out, batch = recorded(graphs)
             known += task.known(batch)
-            task.update(metrics, run_network(network, batch), batch)
+            task.update(metrics, out, batch)
     if known == 0:
         raise InputError("the data to evaluate on has no row whose target is known.")
     values = {name: float(value) for name, value in task.results(metrics).items()}

@@ -15,6 +15,7 @@ from smpgnn.ops.kernels.tiles import (
     acc_type,
     accumulator,
     add_up,
+    apart,
     inner,
     load_matrix,
     load_rows,
@@ -31,14 +32,16 @@ from smpgnn.ops.kernels.tiles import (
 
 @triton.jit
 def _set_linear(
-    x, w, both, center, out, owner, ptr, own, K, ROWS, C, D,
-    BLOCK: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, PRECISION: tl.constexpr,
-    ACC: tl.constexpr,
+    x, w, both, center, out, owner, ptr, own, wa, wb, ba, ab, K, ROWS, C, D,
+    TERMS: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), tl.arange(0, BD)
     matrix = load_matrix(w, c, d, C, D)
     middle = load_vector(center, c, C, ACC)
     last = tl.load(ptr + K)
+    if TERMS:
+        ma, mb = load_matrix(wa, d, d, D, D), load_matrix(wb, d, d, D, D)
     for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
         r = start + tl.arange(0, BLOCK)
         here, live = r < ROWS, r < last
@@ -47,7 +50,12 @@ def _set_linear(
         tile = load_rows(x, r, live, c, C).to(ACC) - middle[None, :]
         u = product(tile, matrix, PRECISION) + load_rows(both, node * 2, live, d, D).to(ACC)
         u += load_rows(both + D, node * 2, live & (r == at), d, D).to(ACC)
-        store_rows(out, tl.where(live[:, None], u, 0.0), r, here, d, D)
+        u = tl.where(live[:, None], u, 0.0)
+        store_rows(out, u, r, here, d, D)
+        if TERMS:
+            a = product(u, ma, PRECISION) + load_vector(ba, d, D, ACC)[None, :]
+            store_rows(ab, a, r * 2, here, d, D)
+            store_rows(ab + D, product(u, mb, PRECISION), r * 2, here, d, D)
 
 
 @triton.jit
@@ -99,7 +107,7 @@ def _fast_update_backward(
 
 @triton.jit
 def _update(
-    u, sums, wu, wr, wm, wv, bu, br, bv, arrived, hidden, out, owner, ptr, K, ROWS, C,
+    u, relus, passed, wu, wr, wm, wv, bu, br, bv, arrived, hidden, out, owner, ptr, K, ROWS, C,
     PASS: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
     PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -107,7 +115,6 @@ def _update(
     mu, mr = load_matrix(wu, c, c, C, C), load_matrix(wr, c, c, C, C)
     mm, mv = load_matrix(wm, c, c, C, C), load_matrix(wv, c, c, C, C)
     last = tl.load(ptr + K)
-    PER: tl.constexpr = 2 if PASS else 1
     for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
         r = start + tl.arange(0, BLOCK)
         here, live = r < ROWS, r < last
@@ -115,9 +122,9 @@ def _update(
         mine = load_rows(u, r, live, c, C)
         total = product(mine, mu, PRECISION) + load_vector(bu, c, C, ACC)[None, :]
         total += came.to(ACC)[:, None] * load_vector(br, c, C, ACC)[None, :]
-        total += product(load_rows(sums, r * PER, live, c, C), mr, PRECISION)
+        total += product(load_rows(relus, r, live, c, C), mr, PRECISION)
         if PASS:
-            total += product(load_rows(sums + C, r * 2, live, c, C), mm, PRECISION)
+            total += product(load_rows(passed, r, live, c, C), mm, PRECISION)
         total = tl.maximum(total, 0.0)
         store_rows(hidden, tl.where(live[:, None], total, 0.0), r, here, c, C)
         value = product(total, mv, PRECISION) + load_vector(bv, c, C, ACC)[None, :]
@@ -128,76 +135,97 @@ def _update(
 
 @triton.jit
 def _update_backward(
-    grad, u, sums, hidden, wu, wr, wm, wv, arrived, scale, du, back, slopes, columns, owner,
-    ROWS, C,
-    PASS: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
+    grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, slopes, columns, owner, ROWS, C,
+    TERMS: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
     PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     c = tl.arange(0, BC)
-    tu, tr = load_transposed(wu, c, c, C, C), load_transposed(wr, c, c, C, C)
-    tm, tv = load_transposed(wm, c, c, C, C), load_transposed(wv, c, c, C, C)
-    su, sr = tl.zeros([BC, BC], ACC), tl.zeros([BC, BC], ACC)
-    sm, sv = tl.zeros([BC, BC], ACC), tl.zeros([BC, BC], ACC)
-    nu, nr, nv = tl.zeros([BC], ACC), tl.zeros([BC], ACC), tl.zeros([BC], ACC)
-    PER: tl.constexpr = 2 if PASS else 1
+    tr, tv = load_transposed(wr, c, c, C, C), load_transposed(wv, c, c, C, C)
+    sr, sv = tl.zeros([BC, BC], ACC), tl.zeros([BC, BC], ACC)
+    nr, nv = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
     for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
         r = start + tl.arange(0, BLOCK)
         here = r < ROWS
         node = tl.load(owner + r, mask=here, other=0)
-        factor = tl.load(scale + node, mask=here, other=0.0).to(ACC)[:, None]
-        came = tl.load(arrived + node, mask=here, other=0.0).to(ACC)[:, None]
         g, h = load_rows(grad, r, here, c, C), load_rows(hidden, r, here, c, C)
         dt = tl.where(h > 0.0, product(g, tv, PRECISION), 0.0)
-        sv += inner(h, g, tv, PRECISION)
-        nv += tl.sum(g.to(ACC), axis=0)
-        nu += tl.sum(dt, axis=0)
-        nr += tl.sum(dt * came, axis=0)
-        su += inner(load_rows(u, r, here, c, C), dt, tv, PRECISION)
-        sr += inner(load_rows(sums, r * PER, here, c, C), dt, tv, PRECISION)
-        value = product(dt, tr, PRECISION) * factor
-        store_rows(back, value, r * PER, here, c, C)
-        if PASS:
-            sm += inner(load_rows(sums + C, r * 2, here, c, C), dt, tv, PRECISION)
-            value = product(dt, tm, PRECISION) * factor
-            store_rows(back + C, value, r * 2, here, c, C)
-        value = product(dt, tu, PRECISION)
-        if ADD:
-            value += g.to(ACC)
-        store_rows(du, value, r, here, c, C)
-    at = slopes + tl.program_id(0) * 4 * C * C
-    store_matrix(at, su, c, c, C, C)
-    store_matrix(at + C * C, sr, c, c, C, C)
-    store_matrix(at + 2 * C * C, sm, c, c, C, C)
-    store_matrix(at + 3 * C * C, sv, c, c, C, C)
-    at = columns + tl.program_id(0) * 3 * C + c
-    tl.store(at, nu, mask=c < C)
-    tl.store(at + C, nr, mask=c < C)
-    tl.store(at + 2 * C, nv, mask=c < C)
+        store_rows(d_terms + (TERMS - 1) * C, dt, r * TERMS, here, c, C)
+        factor = tl.load(scale + node, mask=here, other=0.0).to(ACC)[:, None]
+        store_rows(back, product(dt, tr, PRECISION) * factor, r, here, c, C)
+        if SLOPES:
+            came = tl.load(arrived + node, mask=here, other=0.0).to(ACC)[:, None]
+            sr += inner(load_rows(relus, r, here, c, C), dt, tv, PRECISION)
+            sv += inner(h, g, tv, PRECISION)
+            nr += tl.sum(dt * came, axis=0)
+            nv += tl.sum(g.to(ACC), axis=0)
+    if SLOPES:
+        at = slopes + tl.program_id(0) * 2 * C * C
+        store_matrix(at, sr, c, c, C, C)
+        store_matrix(at + C * C, sv, c, c, C, C)
+        at = columns + tl.program_id(0) * 2 * C + c
+        tl.store(at, nr, mask=c < C)
+        tl.store(at + C, nv, mask=c < C)
 
 
 @triton.jit
-def _message_backward(
-    dab, u, wa, wb, base, du, slopes, columns, ROWS, C,
-    BLOCK: tl.constexpr, BC: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr,
+def _terms_backward(
+    d_terms, u, w, base, du, slopes, columns, FIRST, ROWS, C, D,
+    ADD: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
+    BD: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    c = tl.arange(0, BC)
-    ta, tb = load_transposed(wa, c, c, C, C), load_transposed(wb, c, c, C, C)
-    sa, sb = tl.zeros([BC, BC], ACC), tl.zeros([BC, BC], ACC)
-    column = tl.zeros([BC], ACC)
+    c, d = tl.arange(0, BC), FIRST + tl.arange(0, BD)
+    turned = load_transposed(w, c, d, C, D)
+    slope, column = tl.zeros([BC, BD], ACC), tl.zeros([BD], ACC)
     for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
         r = start + tl.arange(0, BLOCK)
         here = r < ROWS
-        da, db = load_rows(dab, r * 2, here, c, C), load_rows(dab + C, r * 2, here, c, C)
-        mine = load_rows(u, r, here, c, C)
-        value = load_rows(base, r, here, c, C).to(ACC) + product(da, ta, PRECISION)
-        store_rows(du, value + product(db, tb, PRECISION), r, here, c, C)
-        sa += inner(mine, da, ta, PRECISION)
-        sb += inner(mine, db, ta, PRECISION)
-        column += tl.sum(da.to(ACC), axis=0)
-    at = slopes + tl.program_id(0) * 2 * C * C
-    store_matrix(at, sa, c, c, C, C)
-    store_matrix(at + C * C, sb, c, c, C, C)
-    tl.store(columns + tl.program_id(0) * C + c, column, mask=c < C)
+        g = load_rows(d_terms, r, here, d, D)
+        value = product(g, turned, PRECISION)
+        if ADD:
+            value += load_rows(base, r, here, c, C).to(ACC)
+        store_rows(du, value, r, here, c, C)
+        if SLOPES:
+            slope += inner(load_rows(u, r, here, c, C), g, turned, PRECISION)
+            column += tl.sum(g.to(ACC), axis=0)
+    if SLOPES:
+        _store_blocks(slopes + tl.program_id(0) * C * D, slope, c, d, C, D)
+        tl.store(columns + tl.program_id(0) * D + d, column, mask=d < D)
+
+
+@triton.jit
+def _slopes(
+    x, y, weight, owner, slopes, columns, ROWS, C, D, LINE, PART, COLUMN,
+    WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """xᵀ · y for BD of the columns of y, and their sums, weighted by the rows' contexts or not.
+
+    The rows of y start LINE apart, the shares of the programs PART and COLUMN apart.
+    """
+    c, d = tl.arange(0, BC), tl.program_id(1) * BD + tl.arange(0, BD)
+    slope, column = tl.zeros([BC, BD], ACC), tl.zeros([BD], ACC)
+    for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        here = r < ROWS
+        mine = load_rows(x, r, here, c, C)
+        at = y + r.to(tl.int64)[:, None] * LINE + d[None, :]
+        g = tl.load(at, mask=here[:, None] & (d[None, :] < D), other=0.0)
+        slope += inner(mine, g, mine, PRECISION)
+        if WEIGHTED:
+            node = tl.load(owner + r, mask=here, other=0)
+            factor = tl.load(weight + node, mask=here, other=0.0).to(ACC)
+            column += tl.sum(g.to(ACC) * factor[:, None], axis=0)
+        else:
+            column += tl.sum(g.to(ACC), axis=0)
+    _store_blocks(slopes + tl.program_id(0) * PART, slope, c, d, C, D)
+    tl.store(columns + tl.program_id(0) * COLUMN + d, column, mask=d < D)
+
+
+@triton.jit
+def _store_blocks(at, value, c, d, C, D):
+    """A matrix [C, D] as matrices [C, C], one after the other."""
+    place = (d // C * C * C + d % C)[None, :] + c[:, None] * C
+    tl.store(at + place, value, mask=(c[:, None] < C) & (d[None, :] < D))
 
 
 def set_linear(
@@ -215,11 +243,36 @@ def set_linear(
     layout = tiling("set_linear", rows, max(c, d))
     if size:
         _set_linear[(layout.programs(rows),)](
-            rows, matrix, both, center, out, owner, ptr, own, own.numel(), size, c, d,
-            layout.block, width(c), width(d), precision(rows), acc_type(rows),
-            **layout.launch,
+            rows, matrix, both, center, out, owner, ptr, own, matrix, matrix, center, out,
+            own.numel(), size, c, d, False, layout.block, width(c), width(d), precision(rows),
+            acc_type(rows), **layout.launch,
         )  # fmt: skip
     return out
+
+
+def set_linear_terms(
+    rows: Tensor,
+    matrix: Tensor,
+    both: Tensor,
+    center: Tensor,
+    owner: Tensor,
+    ptr: Tensor,
+    own: Tensor,
+    wa: Tensor,
+    wb: Tensor,
+    ba: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The set map û of all rows, and the terms û W_a + b_a and û W_b of messages side by side."""
+    size, (c, d) = rows.size(0), matrix.shape
+    out, ab = rows.new_empty(size, d), rows.new_empty(size, 2 * d)
+    layout = tiling("set_linear_terms", rows, max(c, d))
+    if size:
+        _set_linear[(layout.programs(rows),)](
+            rows, matrix, both, center, out, owner, ptr, own, wa, wb, ba, ab, own.numel(), size,
+            c, d, True, layout.block, width(c), width(d), precision(rows), acc_type(rows),
+            **layout.launch,
+        )  # fmt: skip
+    return out, ab
 
 
 def set_linear_backward(
@@ -258,7 +311,8 @@ def fast_update_backward(
 
 def update(
     u: Tensor,
-    sums: Tensor,
+    relus: Tensor,
+    passed: Tensor | None,
     matrices: list[Tensor],
     biases: list[Tensor],
     arrived: Tensor,
@@ -268,64 +322,110 @@ def update(
 ) -> tuple[Tensor, Tensor]:
     """The hidden and the new rows of the default layer.
 
-    `sums` are the sums of the messages' relus and, beside them where it is twice as wide, of the
-    neighbours' rows; `matrices` W_u, W_r, W_m, W_v and `biases` b_u, b_r, b_v as in
-    `smpgnn.ops.default_core`.
+    `relus` and `passed` are the sums of the messages' relus and of the neighbours' rows; `matrices`
+    W_u, W_r, W_m, W_v and `biases` b_u, b_r, b_v as in `smpgnn.ops.default_core`.
     """
     size, channels = u.shape
     hidden, out = torch.empty_like(u), torch.empty_like(u)
     layout = tiling("update", u, channels)
     if size:
         _update[(layout.programs(u),)](
-            u, sums, *matrices, *biases, arrived, hidden, out, owner, ptr, ptr.numel() - 1, size,
-            channels, sums.size(1) > channels, adds, layout.block, width(channels), precision(u),
-            acc_type(u), **layout.launch,
+            u, relus, u if passed is None else passed, *matrices, *biases, arrived, hidden, out,
+            owner, ptr, ptr.numel() - 1, size, channels, passed is not None, adds, layout.block,
+            width(channels), precision(u), acc_type(u), **layout.launch,
         )  # fmt: skip
     return hidden, out
 
 
 def update_backward(
     grad: Tensor,
-    u: Tensor,
-    sums: Tensor,
+    relus: Tensor,
     hidden: Tensor,
-    matrices: list[Tensor],
+    wr: Tensor,
+    wv: Tensor,
     arrived: Tensor,
     owner: Tensor,
     scale: Tensor,
-    adds: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of u by itself, of the unscaled sums, of W_u, W_r, W_m, W_v, of b_u, b_r, b_v."""
-    size, channels = u.shape
-    du, back = torch.empty_like(u), torch.empty_like(sums)
-    layout = tiling("update_backward", u, channels)
-    programs = layout.programs(u)
-    slopes = u.new_empty(programs, 4, channels, channels, dtype=accumulator(u))
-    columns = slopes.new_empty(programs, 3, channels)
-    if size == 0:
-        return du, back, slopes.new_zeros(4, channels, channels), columns.new_zeros(3, channels)
-    _update_backward[(programs,)](
-        grad, u, sums, hidden, *matrices, arrived, scale, du, back, slopes, columns, owner, size,
-        channels, sums.size(1) > channels, adds, layout.block, width(channels), precision(u),
-        acc_type(u), **layout.launch,
-    )  # fmt: skip
-    return du, back, add_up(slopes), add_up(columns)
-
-
-def message_backward(
-    dab: Tensor, u: Tensor, wa: Tensor, wb: Tensor, base: Tensor
+    d_terms: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of u (`base` and what comes by a and b), of W_a and W_b, and of b_a."""
-    size, channels = u.shape
-    du = torch.empty_like(u)
-    layout = tiling("message_backward", u, channels)
-    programs = layout.programs(u)
-    slopes = u.new_empty(programs, 2, channels, channels, dtype=accumulator(u))
-    columns = slopes.new_empty(programs, channels)
+    """Gradients of the unscaled sums of relus, of W_r and W_v [2, C, C], of b_r and b_v [2, C].
+
+    That of u W_u + b_u is written into the last columns of `d_terms` [P, 3 C] or [P, 4 C].
+    """
+    size, channels = grad.shape
+    back, terms = torch.empty_like(grad), d_terms.size(1) // channels
+    split = apart("update_slopes", grad, channels)
+    layout = tiling("update_rows" if split else "update_backward", grad, channels)
+    gathers = tiling("update_slopes", grad, channels) if split else layout
+    many = gathers.programs(grad)
+    parts = grad.new_empty(many, 2, channels, channels, dtype=accumulator(grad))
+    columns = parts.new_empty(many, 2, channels)
     if size == 0:
-        return du, slopes.new_zeros(2, channels, channels), columns.new_zeros(channels)
-    _message_backward[(programs,)](
-        dab, u, wa, wb, base, du, slopes, columns, size, channels, layout.block, width(channels),
-        precision(u), acc_type(u), **layout.launch,
+        return back, parts.new_zeros(2, channels, channels), columns.new_zeros(2, channels)
+    _update_backward[(layout.programs(grad),)](
+        grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, parts, columns, owner, size,
+        channels, terms, not split, layout.block, width(channels), precision(grad), acc_type(grad),
+        **layout.launch,
     )  # fmt: skip
-    return du, add_up(slopes), add_up(columns)
+    if split:
+        own_term = d_terms[:, -channels:]
+        slopes("update_slopes", relus, own_term, parts, columns, (arrived, owner))
+        slopes("update_slopes", hidden, grad, parts[:, 1:], columns[:, 1:])
+    return back, add_up(parts), add_up(columns)
+
+
+def terms_backward(
+    d_terms: Tensor, u: Tensor, matrix: Tensor, grad: Tensor, adds: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of u, of the n matrices [n, C, C] and of the biases of the terms [n, C].
+
+    The terms u W_a, u W_b, … lie side by side in their gradients [P, n C] and in `matrix` [C, n C].
+    `grad` comes to that of u where the layer `adds` u to its result.
+    """
+    size, (channels, wide) = u.size(0), matrix.shape
+    du, terms = torch.empty_like(u), wide // channels
+    split = apart("terms_slopes", u, channels)
+    layout = tiling("terms_rows" if split else "terms_backward", u, channels)
+    tile, programs = min(layout.columns, width(wide)), layout.programs(u)
+    many = programs
+    if split:
+        gathers = tiling("terms_slopes", u, channels)
+        many = triton.cdiv(gathers.programs(u) * min(gathers.columns, width(wide)), width(wide))
+    parts = u.new_empty(many, terms, channels, channels, dtype=accumulator(u))
+    columns = parts.new_empty(many, terms, channels)
+    if size == 0:
+        return du, parts.new_zeros(terms, channels, channels), columns.new_zeros(terms, channels)
+    for first in range(0, wide, tile):
+        _terms_backward[(programs,)](
+            d_terms, u, matrix, du if first else grad, du, parts, columns, first, size, channels,
+            wide, adds or first > 0, not split, layout.block, width(channels), tile, precision(u),
+            acc_type(u), **layout.launch,
+        )  # fmt: skip
+    if split:
+        slopes("terms_slopes", u, d_terms, parts, columns)
+    return du, add_up(parts), add_up(columns)
+
+
+def slopes(
+    kernel: str,
+    x: Tensor,
+    y: Tensor,
+    parts: Tensor,
+    columns: Tensor,
+    weights: tuple[Tensor, Tensor] | None = None,
+) -> None:
+    """Write what each program gathers of xᵀ · y, n matrices, and of the sums of y's columns.
+
+    `weights` are a weight for each context and the context of each row, for these sums.
+
+    Shapes: x [P, C]; y [P, n C], whose rows may lie apart; parts [programs, at least n, C, C];
+    columns [programs, at least n, C].
+    """
+    (size, channels), wide = x.shape, y.size(1)
+    layout = tiling(kernel, x, channels)
+    tile = min(layout.columns, width(wide))
+    _slopes[(parts.size(0), triton.cdiv(wide, tile))](
+        x, y, *(weights or (x, x)), parts, columns, size, channels, wide, y.stride(0),
+        parts.stride(0), columns.stride(0), weights is not None, layout.block, width(channels),
+        tile, precision(x), acc_type(x), **layout.launch,
+    )  # fmt: skip

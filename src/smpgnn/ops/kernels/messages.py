@@ -13,6 +13,7 @@ from torch import Tensor
 from smpgnn.ops.kernels.tiles import (
     acc_type,
     accumulator,
+    apart,
     clear_tail,
     context_tiling,
     load_matrix,
@@ -116,15 +117,17 @@ def _fast(
 
 @triton.jit
 def _message_sums(
-    u, ab, edge_term, sums, scale, ptr, edge_ptr, neighbor, edge, lift_ptr, source, K, ROWS, C,
+    u, ab, edge_term, sums, passed, scale, ptr, edge_ptr, neighbor, edge, lift_ptr, source, K, ROWS,
+    C,
     UNIFORM: tl.constexpr, EDGES: tl.constexpr, PASS: tl.constexpr, PADDED: tl.constexpr,
     BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0)
     c = tl.arange(0, BC)
-    PER: tl.constexpr = 2 if PASS else 1
     if PADDED:
-        clear_tail(sums, ptr, K, ROWS, tl.arange(0, PER * BC), PER * C, BLOCK)
+        clear_tail(sums, ptr, K, ROWS, c, C, BLOCK)
+        if PASS:
+            clear_tail(passed, ptr, K, ROWS, c, C, BLOCK)
     first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
     begin, end = tl.load(edge_ptr + node), tl.load(edge_ptr + node + 1)
     factor = tl.load(scale + node).to(ACC)
@@ -132,7 +135,7 @@ def _message_sums(
         r = start + tl.arange(0, BLOCK)
         live = r < last
         a = load_rows(ab, r * 2, live, c, C).to(ACC)
-        relus, passed = tl.zeros([BLOCK, BC], ACC), tl.zeros([BLOCK, BC], ACC)
+        relus, total = tl.zeros([BLOCK, BC], ACC), tl.zeros([BLOCK, BC], ACC)
         for t in range(begin, end):
             at = source_rows(r, live, first, begin, t, neighbor, lift_ptr, source, UNIFORM)
             z = a + load_rows(ab + C, at * 2, live, c, C).to(ACC)
@@ -140,41 +143,48 @@ def _message_sums(
                 z += load_vector(edge_term + tl.load(edge + t) * C, c, C, ACC)[None, :]
             relus += tl.maximum(z, 0.0)
             if PASS:
-                passed += load_rows(u, at, live, c, C).to(ACC)
-        store_rows(sums, relus * factor, r * PER, live, c, C)
+                total += load_rows(u, at, live, c, C).to(ACC)
+        store_rows(sums, relus * factor, r, live, c, C)
         if PASS:
-            store_rows(sums + C, passed * factor, r * 2, live, c, C)
+            store_rows(passed, total * factor, r, live, c, C)
 
 
 @triton.jit
 def _message_gradients(
-    back, ab, edge_term, base, dab, du, ptr, edge_ptr, neighbor, edge, lift_ptr, source,
+    back, ab, edge_term, d_terms, d_edge, scale, ptr, edge_ptr, neighbor, edge, lift_ptr, source,
     out_ptr, out_neighbor, out_edge, back_ptr, back_target, back_edge, K, ROWS, C,
-    UNIFORM: tl.constexpr, EDGES: tl.constexpr, PASS: tl.constexpr, PADDED: tl.constexpr,
-    BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
+    UNIFORM: tl.constexpr, EDGES: tl.constexpr, SLOPES: tl.constexpr, PASS: tl.constexpr,
+    PADDED: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0)
     c = tl.arange(0, BC)
-    PER: tl.constexpr = 2 if PASS else 1
+    TERMS: tl.constexpr = 4 if PASS else 3
+    own_term = d_terms + (TERMS - 1) * C
     if PADDED:
-        clear_tail(dab, ptr, K, ROWS, tl.arange(0, 2 * BC), 2 * C, BLOCK)
-        if PASS:
-            clear_tail(du, ptr, K, ROWS, c, C, BLOCK)
+        clear_tail(d_terms, ptr, K, ROWS, tl.arange(0, 4 * BC), TERMS * C, BLOCK)
     first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
     begin, end = tl.load(edge_ptr + node), tl.load(edge_ptr + node + 1)
     for start in range(first, last, BLOCK):
         r = start + tl.arange(0, BLOCK)
         live = r < last
         a = load_rows(ab, r * 2, live, c, C).to(ACC)
-        g = load_rows(back, r * PER, live, c, C).to(ACC)
+        g = load_rows(back, r, live, c, C).to(ACC)
         da = tl.zeros([BLOCK, BC], ACC)
         for t in range(begin, end):
             at = source_rows(r, live, first, begin, t, neighbor, lift_ptr, source, UNIFORM)
             z = a + load_rows(ab + C, at * 2, live, c, C).to(ACC)
             if EDGES:
-                z += load_vector(edge_term + tl.load(edge + t) * C, c, C, ACC)[None, :]
-            da += tl.where(z > 0.0, g, 0.0)
-        store_rows(dab, da, r * 2, live, c, C)
+                number = tl.load(edge + t) * C
+                z += load_vector(edge_term + number, c, C, ACC)[None, :]
+            kept = tl.where(z > 0.0, g, 0.0)
+            da += kept
+            if SLOPES:
+                column = tl.sum(kept, axis=0)
+                if start > first:  # a context of several tiles adds them up one by one
+                    tl.debug_barrier()
+                    column += load_vector(d_edge + number, c, C, ACC)
+                tl.store(d_edge + number + c, column, mask=c < C)
+        store_rows(d_terms, da, r * TERMS, live, c, C)
         b = load_rows(ab + C, r * 2, live, c, C).to(ACC)
         db, passed = tl.zeros([BLOCK, BC], ACC), tl.zeros([BLOCK, BC], ACC)
         if UNIFORM:
@@ -183,9 +193,9 @@ def _message_gradients(
                 z = b + load_rows(ab, at * 2, live, c, C).to(ACC)
                 if EDGES:
                     z += load_vector(edge_term + tl.load(out_edge + t) * C, c, C, ACC)[None, :]
-                db += tl.where(z > 0.0, load_rows(back, at * PER, live, c, C).to(ACC), 0.0)
+                db += tl.where(z > 0.0, load_rows(back, at, live, c, C).to(ACC), 0.0)
                 if PASS:
-                    passed += load_rows(back + C, at * 2, live, c, C).to(ACC)
+                    passed += load_rows(own_term, at * TERMS, live, c, C).to(ACC)
         else:
             from_row = tl.load(back_ptr + r, mask=live, other=0)
             count = tl.load(back_ptr + r + 1, mask=live, other=0) - from_row
@@ -196,18 +206,18 @@ def _message_gradients(
                 if EDGES:
                     line = tl.load(back_edge + from_row + t, mask=here, other=0)
                     z += load_rows(edge_term, line, here, c, C).to(ACC)
-                db += tl.where(z > 0.0, load_rows(back, at * PER, here, c, C).to(ACC), 0.0)
+                db += tl.where(z > 0.0, load_rows(back, at, here, c, C).to(ACC), 0.0)
                 if PASS:
-                    passed += load_rows(back + C, at * 2, here, c, C).to(ACC)
-        store_rows(dab + C, db, r * 2, live, c, C)
-        if PASS:
-            passed += load_rows(base, r, live, c, C).to(ACC)
-            store_rows(du, passed, r, live, c, C)
+                    passed += load_rows(own_term, at * TERMS, here, c, C).to(ACC)
+        store_rows(d_terms + C, db, r * TERMS, live, c, C)
+        if PASS:  # both ends of an edge are of one graph and have the same scale
+            passed *= tl.load(scale + node).to(ACC)
+            store_rows(d_terms + 2 * C, passed, r * TERMS, live, c, C)
 
 
 @triton.jit
 def _edge_gradients(
-    back, ab, edge_term, d_edge, ptr, edge_ptr, neighbor, edge, receiver, lift_ptr, source, C, PER,
+    back, ab, edge_term, d_edge, ptr, edge_ptr, neighbor, edge, receiver, lift_ptr, source, C,
     UNIFORM: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     t = tl.program_id(0)
@@ -225,7 +235,7 @@ def _edge_gradients(
             at = source_rows(r, live, first, begin, t, neighbor, lift_ptr, source, UNIFORM)
             z = load_rows(ab, r * 2, live, c, C).to(ACC) + e[None, :]
             z += load_rows(ab + C, at * 2, live, c, C).to(ACC)
-            g = load_rows(back, r * PER, live, c, C).to(ACC)
+            g = load_rows(back, r, live, c, C).to(ACC)
             total += tl.sum(tl.where(z > 0.0, g, 0.0), axis=0)
         tl.store(d_edge + number + c, total, mask=c < C)
 
@@ -278,59 +288,58 @@ def message_sums(
     routes: list[Tensor],
     passes: bool,
     padded: bool,
-) -> Tensor:
-    """Σ_k relu(a_i + b_k + e_ik) / d_avg and, beside it where `passes`, Σ_k u_k / d_avg.
+) -> tuple[Tensor, Tensor | None]:
+    """Σ_k relu(a_i + b_k + e_ik) / d_avg and, where `passes`, Σ_k u_k / d_avg.
 
-    Shapes: u [P, C], ab [P, 2 C], edge_term [E, C] or None, result [P, C] or [P, 2 C].
+    Shapes: u [P, C], ab [P, 2 C], edge_term [E, C] or None, results [P, C].
     """
     ptr, own, scale, edge_ptr, neighbor, edge, lift_ptr, source, _ = routes[:9]
     contexts, channels = own.numel(), u.size(1)
-    sums = u.new_empty(u.size(0), (2 if passes else 1) * channels)
+    sums, passed = torch.empty_like(u), torch.empty_like(u) if passes else None
     layout = context_tiling("message_sums", u, contexts, channels)
     if contexts:
         _message_sums[(contexts,)](
-            u, ab, u if edge_term is None else edge_term, sums, scale, ptr, edge_ptr, neighbor,
-            edge, lift_ptr, source, contexts, u.size(0), channels, source.numel() == 0,
-            edge_term is not None, passes, padded, layout.block, width(channels), acc_type(u),
-            **layout.launch,
+            u, ab, u if edge_term is None else edge_term, sums, sums if passed is None else passed,
+            scale, ptr, edge_ptr, neighbor, edge, lift_ptr, source, contexts, u.size(0), channels,
+            source.numel() == 0, edge_term is not None, passes, padded, layout.block,
+            width(channels), acc_type(u), **layout.launch,
         )  # fmt: skip
-    return sums
+    return sums, passed
 
 
 def message_gradients(
     back: Tensor,
     ab: Tensor,
     edge_term: Tensor | None,
-    base: Tensor,
+    d_terms: Tensor,
     routes: list[Tensor],
-    passes: bool,
     padded: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of a and b [P, 2 C], of u (`base` and what passes), and of the edge term.
+) -> Tensor:
+    """The gradient of the edge term; those of the other terms complete `d_terms`.
 
-    `back` is the gradient of the sums before they are divided by d_avg.
+    `back` is the gradient of the sums of relus before they are divided by d_avg. The last columns
+    of `d_terms` hold that of u W_u; those of a, b and (where there are four) of u W_m are written.
     """
-    ptr, own, _, edge_ptr, neighbor, edge, lift_ptr, source, receiver = routes[:9]
+    ptr, own, scale, edge_ptr, neighbor, edge, lift_ptr, source, receiver = routes[:9]
     out_ptr, out_neighbor, out_edge, back_ptr, back_target, back_edge = routes[9:15]
-    contexts, channels = own.numel(), base.size(1)
-    dab = torch.empty_like(ab)
-    du = torch.empty_like(base) if passes else base.new_empty(0, channels)
+    contexts, channels = own.numel(), back.size(1)
     edges = 0 if edge_term is None else edge_term.size(0)
     d_edge = ab.new_zeros(edges, channels, dtype=accumulator(ab))
-    layout = context_tiling("message_gradients", base, contexts, channels)
+    split = apart("edge_gradients", back, channels)
+    layout = context_tiling("message_gradients", back, contexts, channels)
     if contexts:
         _message_gradients[(contexts,)](
-            back, ab, ab if edge_term is None else edge_term, base, dab, du, ptr, edge_ptr,
+            back, ab, ab if edge_term is None else edge_term, d_terms, d_edge, scale, ptr, edge_ptr,
             neighbor, edge, lift_ptr, source, out_ptr, out_neighbor, out_edge, back_ptr,
             back_target, back_edge, contexts, ab.size(0), channels, source.numel() == 0,
-            edge_term is not None, passes, padded, layout.block, width(channels), acc_type(ab),
-            **layout.launch,
+            edge_term is not None, edges > 0 and not split, d_terms.size(1) > 3 * channels, padded,
+            layout.block, width(channels), acc_type(ab), **layout.launch,
         )  # fmt: skip
-    if edge_term is not None and edges and contexts:
-        layout = context_tiling("edge_gradients", base, contexts, channels)
+    if edge_term is not None and edges and contexts and split:
+        layout = context_tiling("edge_gradients", back, contexts, channels)
         _edge_gradients[(edges,)](
             back, ab, edge_term, d_edge, ptr, edge_ptr, neighbor, edge, receiver, lift_ptr, source,
-            channels, 2 if passes else 1, source.numel() == 0, layout.block, width(channels),
-            acc_type(ab), **layout.launch,
+            channels, source.numel() == 0, layout.block, width(channels), acc_type(ab),
+            **layout.launch,
         )  # fmt: skip
-    return dab, du, d_edge
+    return d_edge

@@ -1,4 +1,4 @@
-"""Sums, maxima and attention over consecutive rows, a segment a program."""
+"""Sums and maxima over consecutive rows, a segment a program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from torch import Tensor
 
 from smpgnn.ops.kernels.tiles import (
     acc_type,
-    accumulator,
     clear_tail,
     context_tiling,
     load_rows,
@@ -84,59 +83,6 @@ def _max_backward(
         store_rows(dx, share * part[None, :], r, live, c, C)
 
 
-@triton.jit
-def _attend(x, q, out, level, ptr, C, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr):
-    graph = tl.program_id(0)
-    c = tl.arange(0, BC)
-    there = c < C
-    first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
-    query = tl.load(q + graph * C + c, mask=there, other=0.0).to(ACC)
-    top = tl.full([1], -float("inf"), ACC)
-    total = tl.zeros([1], ACC)
-    value = tl.zeros([BC], ACC)
-    for start in range(first, last, BLOCK):
-        r = start + tl.arange(0, BLOCK)
-        live = r < last
-        tile = load_rows(x, r, live, c, C).to(ACC)
-        e = tl.where(live, tl.sum(tile * query[None, :], axis=1), -float("inf"))
-        higher = tl.maximum(top, tl.max(e))
-        fade = tl.exp(top - higher)
-        a = tl.exp(e - higher)
-        total = total * fade + tl.sum(a)
-        value = value * fade + tl.sum(a[:, None] * tile, axis=0)
-        top = higher
-    safe = tl.where(total > 0, total, 1.0)
-    tl.store(out + graph * C + c, (value / safe).to(out.dtype.element_ty), mask=there)
-    known = tl.where(total > 0, top + tl.log(safe), 0.0)
-    tl.store(level + graph + tl.arange(0, 1), known)
-
-
-@triton.jit
-def _attend_backward(
-    grad, x, q, out, level, dx, dq, ptr, C,
-    BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
-    graph = tl.program_id(0)
-    c = tl.arange(0, BC)
-    there = c < C
-    first, last = tl.load(ptr + graph), tl.load(ptr + graph + 1)
-    query = tl.load(q + graph * C + c, mask=there, other=0.0).to(ACC)
-    g = tl.load(grad + graph * C + c, mask=there, other=0.0).to(ACC)
-    mean = tl.sum(g * tl.load(out + graph * C + c, mask=there, other=0.0).to(ACC))
-    log_total = tl.load(level + graph)
-    slope = tl.zeros([BC], ACC)
-    for start in range(first, last, BLOCK):
-        r = start + tl.arange(0, BLOCK)
-        live = r < last
-        tile = load_rows(x, r, live, c, C).to(ACC)
-        a = tl.exp(tl.sum(tile * query[None, :], axis=1) - log_total)
-        a = tl.where(live, a, 0.0)
-        de = a * (tl.sum(tile * g[None, :], axis=1) - mean)
-        slope += tl.sum(de[:, None] * tile, axis=0)
-        store_rows(dx, a[:, None] * g[None, :] + de[:, None] * query[None, :], r, live, c, C)
-    tl.store(dq + graph * C + c, slope.to(dq.dtype.element_ty), mask=there)
-
-
 def segment_sum(rows: Tensor, ptr: Tensor) -> Tensor:
     """Sums of consecutive rows, [P, C] to [K, C]."""
     count, channels = ptr.numel() - 1, rows.size(1)
@@ -171,27 +117,3 @@ def segment_max_backward(
             acc_type(rows), **layout.launch,
         )  # fmt: skip
     return dx
-
-
-def attend(values: Tensor, query: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """The attention of a query a segment, and the logarithms of the sums of weights."""
-    count, channels = query.shape
-    out, level = torch.empty_like(query), query.new_empty(count, dtype=accumulator(values))
-    if count:
-        _attend[(count,)](
-            values, query, out, level, ptr, channels, 32, width(channels), acc_type(values)
-        )
-    return out, level
-
-
-def attend_backward(
-    grad: Tensor, values: Tensor, query: Tensor, out: Tensor, level: Tensor, ptr: Tensor
-) -> tuple[Tensor, Tensor]:
-    count, channels = query.shape
-    dx, dq = torch.zeros_like(values), torch.empty_like(query)
-    if count:
-        _attend_backward[(count,)](
-            grad, values, query, out, level, dx, dq, ptr, channels, 32, width(channels),
-            acc_type(values),
-        )  # fmt: skip
-    return dx, dq

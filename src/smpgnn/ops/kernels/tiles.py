@@ -124,12 +124,14 @@ class Tiling:
         warps: warps of a program.
         per_processor: programs of each multiprocessor, in a launch that walks over the rows.
         stages: how many rounds of a loop have their loads under way.
+        columns: columns of a tile at most, in a kernel that can leave others to further programs.
     """
 
     block: int
     warps: int
     per_processor: int = 4
     stages: int = 1
+    columns: int = 256
 
     @property
     def launch(self) -> dict[str, int]:
@@ -144,6 +146,8 @@ class Tiling:
 TILINGS: dict[tuple[str, int], Tiling] = {
     ("set_linear", 32): Tiling(64, 4, 4),
     ("set_linear", 64): Tiling(128, 4, 4),
+    ("set_linear_terms", 32): Tiling(64, 4, 4),
+    ("set_linear_terms", 64): Tiling(64, 4, 3),
     ("set_linear_backward", 32): Tiling(64, 4, 2),
     ("set_linear_backward", 64): Tiling(64, 4, 2),
     ("sums", 32): Tiling(32, 1),
@@ -161,14 +165,25 @@ TILINGS: dict[tuple[str, int], Tiling] = {
     ("update", 32): Tiling(64, 4, 4),
     ("update", 64): Tiling(64, 4, 2),
     ("update_backward", 32): Tiling(64, 4, 2),
-    ("update_backward", 64): Tiling(64, 8, 1),
+    ("update_backward", 64): Tiling(32, 4, 2),
+    ("update_rows", 64): Tiling(64, 4, 3),
+    ("update_slopes", 64): Tiling(64, 4, 3),
     ("message_gradients", 32): Tiling(32, 2),
     ("message_gradients", 64): Tiling(32, 4),
-    ("edge_gradients", 32): Tiling(16, 1),
-    ("edge_gradients", 64): Tiling(16, 1),
-    ("message_backward", 32): Tiling(64, 4, 2),
-    ("message_backward", 64): Tiling(32, 4, 2),
+    ("terms_backward", 32): Tiling(64, 4, 2),
+    ("terms_backward", 64): Tiling(64, 8, 1),
+    ("terms_rows", 64): Tiling(32, 8, 2),
+    ("terms_slopes", 64): Tiling(64, 8, 2, columns=128),
 }
+#: These are launches of their own where they have an entry above and there are `MANY` rows; else
+#: the kernel that makes the gradients of rows does their work, too.
+APART = ("update_slopes", "terms_slopes", "edge_gradients")
+MANY = 2**16
+
+
+def apart(kernel: str, rows: Tensor, channels: int) -> bool:
+    """Whether one of `APART` is a launch of its own."""
+    return rows.size(0) >= MANY and (kernel, width(channels)) in TILINGS
 
 
 def tiling(kernel: str, rows: Tensor, channels: int) -> Tiling:

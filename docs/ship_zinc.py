@@ -1,0 +1,142 @@
+"""Ship the model of a finished run of `smpgnn train zinc`, and write its card.
+
+python docs/ship_zinc.py RUN_FOLDER   # weights and record into the package, docs/models/zinc.md
+python docs/ship_zinc.py --check      # exit 1 where the card is not what the record says
+
+The run is to be chosen by its validation metric.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from smpgnn.errors import InputError
+from smpgnn.files import replacing, write_text
+from smpgnn.options import ZincOptions
+from smpgnn.training.run_folder import PLACE, RunFolder
+from smpgnn.training.saved import load_model
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST = 2_000_000  # bytes
+WEIGHTS = Path("src/smpgnn/pretrained/zinc.safetensors")
+RECORD = WEIGHTS.with_suffix(".json")
+CARD = Path("docs/models/zinc.md")
+
+
+def ship(run: Path, root: Path) -> None:
+    """Copy the weights, write the record and the card."""
+    folder = RunFolder(run)
+    options, record = folder.read_options(), folder.read_record()
+    if not isinstance(options, ZincOptions):
+        raise InputError(f"{run}: is a run of '{options.task_name()}', not of 'zinc'.")
+    if not record:
+        raise InputError(f"{run}: is not finished: go on with it by --resume first.")
+    load_model(run)  # what cannot be read is not shipped
+    size = folder.model.stat().st_size
+    if size >= MOST:
+        raise InputError(f"{folder.model}: has {size:,} bytes; a model to ship has below {MOST:,}.")
+    settings = {name: value for name, value in asdict(options).items() if name not in PLACE}
+    content = {"run": record, "config": {"task_type": "zinc", **settings}}
+    for path in (WEIGHTS, CARD):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+    with replacing(root / WEIGHTS) as beside:
+        beside.write_bytes(folder.model.read_bytes())
+    write_text(root / RECORD, json.dumps(content, indent=1) + "\n")
+    write_text(root / CARD, card(content, size))
+
+
+def card(content: dict[str, Any], size: int) -> str:
+    """The model card, from the record of the run and the size of the weights in bytes."""
+    run, config = content["run"], content["config"]
+    edges = "with" if config["edge_features"] else "without"
+    data = "all of ZINC" if config["full"] else "ZINC-12k, the benchmark's three parts"
+    results = [
+        f"| {part} | " + " | ".join(f"{value:.4f}" for value in run[part].values()) + " |"
+        for part in ("validation", "test")
+    ]
+    names = list(run["test"])
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    settings = yaml.safe_dump(config, sort_keys=False).strip()
+    lines = [
+        "# Model card: zinc",
+        "",
+        "Written by `docs/ship_zinc.py` from `src/smpgnn/pretrained/zinc.json`; nothing here is "
+        "typed by hand.",
+        "",
+        "```",
+        "smpgnn predict zinc molecules.csv -o predictions.csv   # needs rdkit: pip install "
+        "'smpgnn[chem]'",
+        "smpgnn info pretrained",
+        "```",
+        "",
+        "**What it is.** Structural message-passing "
+        f"(`{config['model']}`), {config['num_layers']} layers of width "
+        f"{config['hidden_channels']}, {edges} bond types; {run['parameters']:,} parameters, "
+        f"{size / 1e6:.2f} MB. No expert features and no positional encodings.",
+        "",
+        "**What it predicts.** The target `y` of the benchmark, the penalised logP of a molecule "
+        "(the paper: constrained solubility), from its graph of heavy atoms. A number computed "
+        "from the structure, not a measurement: the model shows how well such a network learns "
+        "it, and is no tool to decide on a substance by.",
+        "",
+        f"**Data.** {data}. The weights are those of the best epoch on the validation part (epoch "
+        f"{run['best_epoch']} of {run['epochs']}); the test part took no part in any choice.",
+        "",
+        "| | " + " | ".join(names) + " |",
+        "|---" * (1 + len(names)) + "|",
+        *results,
+        "",
+        f"One run, seed {run['seed']}; the spread over seeds is in the results of the tables "
+        "(`smpgnn report`).",
+        "",
+        "**Limits.** Atoms are described by the types that the benchmark has: a molecule with "
+        "another one gets no prediction, and the column `error` says so. Molecules unlike those of "
+        "ZINC, much larger ones above all, are outside of what was tested. Stereochemistry is not "
+        "seen.",
+        "",
+        f"**How it was made.** On {run['device']}, {run['wall_time_s'] / 60:.0f} minutes; "
+        f"{versions}; source at {run['commit'] or 'an unknown commit'}. All settings:",
+        "",
+        "```yaml",
+        settings,
+        "```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def check(root: Path) -> None:
+    """Refuse a card that is not the one of the shipped model."""
+    if not (root / WEIGHTS).exists():
+        return
+    content = json.loads((root / RECORD).read_text(encoding="utf-8"))
+    expected = card(content, (root / WEIGHTS).stat().st_size)
+    if (root / CARD).read_text(encoding="utf-8") != expected:
+        raise SystemExit(f"{CARD} is not what {RECORD} says: run docs/ship_zinc.py again.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", metavar="RUN_FOLDER", nargs="?", type=Path)
+    parser.add_argument("--check", action="store_true", help="compare the card with the record")
+    parser.add_argument("--root", metavar="D", type=Path, default=ROOT, help="where to ship to")
+    arguments = parser.parse_args()
+    if arguments.check:
+        check(arguments.root)
+        return
+    if arguments.run is None:
+        parser.error("name the folder of a run.")
+    try:
+        ship(arguments.run, arguments.root)
+    except InputError as error:
+        raise SystemExit(str(error)) from error
+    print(f"{WEIGHTS}, {RECORD} and {CARD} are written.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""The model that ships: how it gets there from a run, what its name means, and what it can do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from cli.commands import done, smpgnn
+
+import smpgnn as package
+from smpgnn import pretrained
+from smpgnn.data.base import Splits
+from smpgnn.data.zinc_vocabulary import ZincFeaturizer
+from smpgnn.options import ZincOptions
+from smpgnn.training.predict import load
+from smpgnn.training.prepare import assemble, prepare
+from smpgnn.training.saved import SavedModel, save_model
+from smpgnn.training.tasks import Regression
+from smpgnn.training.train import evaluate_store, train_run
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "docs" / "ship_zinc.py"
+SMILES = ["CCO", "c1ccccc1", "CC(C)N", "CCCl", "CC#N", "C1CCCCC1", "CCOC", "CCS", "c1ccncc1"]
+
+
+def ship(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real run on a few molecules in the representation of ZINC."""
+    pytest.importorskip("rdkit")
+    folder = tmp_path_factory.mktemp("ship") / "run"
+    found = ZincFeaturizer().featurize(SMILES).store
+    store = replace(found, y=found.num_nodes.float().unsqueeze(1))
+    part = Splits(store, store, store)
+    options = ZincOptions(
+        hidden_channels=8, num_layers=2, towers=2, extractor_channels=8, epochs=2, batch_size=4,
+        average=0.9, device="cpu", data_dir="somewhere", output=str(folder),
+    )  # fmt: skip
+    source = {"kind": "zinc", "smiles_column": "smiles"}
+    task = Regression.fit(("y",), store)
+    train_run(options, prepared=assemble(options, part, task, source), quiet=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def root(run: Path) -> Path:
+    """A copy of nothing but what the script writes."""
+    root = run.parent / "root"
+    made = ship(run, "--root", root)
+    assert made.returncode == 0, made.stderr
+    return root
+
+
+@pytest.fixture
+def here(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to work in, with the model shipped and a table of molecules."""
+    monkeypatch.setattr(pretrained, "FOLDER", root / "src/smpgnn/pretrained")
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"smiles": [*SMILES, "[Na+]"]}).to_csv("molecules.csv", index=False)
+    return tmp_path
+
+
+def test_the_name_predicts_as_the_run_does(here: Path, run: Path) -> None:
+    done("predict", "zinc", "molecules.csv", "-o", "ours.csv")
+    done("predict", run, "molecules.csv", "-o", "theirs.csv")
+    ours = pd.read_csv("ours.csv")
+    pd.testing.assert_frame_equal(ours, pd.read_csv("theirs.csv"))
+    assert ours["error"].isna().tolist() == [True] * len(SMILES) + [False]
+    frame = package.load("zinc", "cpu").predict(SMILES)
+    assert frame["predicted_y"].tolist() == pytest.approx(ours["predicted_y"][:-1].tolist())
+
+
+def test_info_and_evaluate_know_it(here: Path, run: Path) -> None:
+    shown = done("info", "pretrained").out
+    record = json.loads((run / "run.json").read_text())
+    assert shown.startswith("zinc: 0.0")
+    assert f"parameters  {record['parameters']:,}" in shown
+    assert f"mae {record['test']['mae']:.4f}" in shown
+    model = pretrained.shipped("zinc")
+    assert isinstance(model.options, ZincOptions)
+    assert model.options.average == 0.9
+    assert (model.options.data_dir, model.options.output) == ("", "")  # where it ran stays out
+    table = pd.DataFrame({"smiles": SMILES, "y": [1.0] * len(SMILES)})
+    table.to_csv("known.csv", index=False)
+    assert "mae" in done("evaluate", "zinc", "known.csv").out
+
+
+def test_a_run_of_that_name_wins_and_another_folder_does_not(here: Path, run: Path) -> None:
+    Path("zinc").mkdir()
+    Path("zinc/raw").mkdir()  # the data, say
+    done("predict", "zinc", "molecules.csv", "-o", "shipped.csv")
+    other = load(run, "cpu").saved
+    with torch.no_grad():
+        for value in other.network.parameters():
+            value.zero_()
+    save_model("zinc/model.safetensors", other)
+    done("predict", "zinc", "molecules.csv", "-o", "local.csv")
+    local, shipped = (pd.read_csv(f"{name}.csv")["predicted_y"] for name in ("local", "shipped"))
+    assert local.nunique() == 1
+    assert shipped.nunique() > 1
+
+
+def test_where_no_model_ships_one_sentence_says_so(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretrained, "FOLDER", here / "nothing")
+    message = (
+        "smpgnn: zinc: no trained model of this name ships with this version: train one with "
+        "'smpgnn train zinc' and name its folder.\n"
+    )
+    for words in (
+        ("predict", "zinc", "molecules.csv", "-o", "out.csv"),
+        ("evaluate", "zinc"),
+        ("info", "pretrained"),
+    ):
+        found = smpgnn(*words)
+        assert (found.status, found.err) == (2, message)
+    assert not Path("out.csv").exists()
+
+
+def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    text = (root / "docs/models/zinc.md").read_text()
+    assert f"{record['parameters']:,} parameters" in text
+    assert f"{record['test']['mae']:.4f}" in text
+    assert f"{record['validation']['mae']:.4f}" in text
+    assert f"(epoch {record['best_epoch']} of 2)" in text
+    assert "average: 0.9" in text
+    assert "somewhere" not in text + (root / "src/smpgnn/pretrained/zinc.json").read_text()
+    assert ship("--check", "--root", root).returncode == 0
+    copy = root.parent / "copy"
+    shutil.copytree(root, copy)
+    (copy / "docs/models/zinc.md").write_text(text.replace("(epoch", "(Epoch"))
+    found = ship("--check", "--root", copy)
+    assert found.returncode == 1
+    assert "docs/models/zinc.md is not what" in found.stderr
+
+
+def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
+    def refusal(folder: Path) -> str:
+        found = ship(folder, "--root", tmp_path / "root")
+        assert found.returncode == 1
+        assert not (tmp_path / "root").exists()
+        assert "Traceback" not in found.stderr
+        return found.stderr
+
+    half = tmp_path / "half"
+    shutil.copytree(run, half)
+    (half / "run.json").unlink()
+    assert "is not finished" in refusal(half)
+    other = tmp_path / "other"
+    done("train", "cycles", "--k", 4, "--n", 12, "--train-samples", 8, "--test-samples", 8,
+         "--epochs", 1, "--device", "cpu", "--output", other)  # fmt: skip
+    assert "is a run of 'cycles', not of 'zinc'" in refusal(other)
+    large = tmp_path / "large"
+    shutil.copytree(run, large)
+    saved = load(run, "cpu").saved
+    spec = replace(saved.spec, hidden_channels=256)
+    save_model(
+        large / "model.safetensors", SavedModel(spec.build(), spec, saved.task, saved.source)
+    )
+    assert "a model to ship has below 2,000,000" in refusal(large)
+
+
+needs_model = pytest.mark.skipif(
+    not (pretrained.FOLDER / "zinc.safetensors").exists(), reason="no model is shipped yet"
+)
+
+
+@needs_model
+def test_the_shipped_model_is_small_and_its_card_is_true() -> None:
+    model = pretrained.shipped("zinc")
+    assert model.file.stat().st_size < 2_000_000
+    network = load("zinc", "cpu").network
+    assert sum(p.numel() for p in network.parameters()) == model.run["parameters"]
+    found = ship("--check")
+    assert found.returncode == 0, found.stderr
+
+
+@needs_model
+@pytest.mark.skipif(not os.environ.get("SMPGNN_DATA"), reason="SMPGNN_DATA is not set")
+def test_the_shipped_model_reproduces_its_test_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shipped, model = pretrained.shipped("zinc"), load("zinc", "cpu")
+    test = prepare(shipped.options).splits.test
+    found = evaluate_store(model.network, model.task, test, 128, model.device)
+    assert found["mae"] == pytest.approx(shipped.run["test"]["mae"], abs=1e-3)  # it was TF32
