@@ -2,8 +2,9 @@
 
     python benchmarks/gpu.py [--cases zinc zinc-1024] [--output gpu.json]
 
-For each case: the time of a recorded step with TF32 products and in bfloat16 autocast, the number
-of kernels it launches, and the floor: the bytes that the layers must move, divided by the bandwidth
+For each case: the time of a recorded step with TF32 products and in bfloat16 autocast when steps
+follow one another, as they do in training, the time of one that is waited for, the number of
+kernels it launches, and the floor: the bytes that the layers must move, divided by the bandwidth
 of a large copy on this card in the same run. Bytes are counted in passes over one tensor of rows
 (rows × width × 4 bytes), in two ways.
 
@@ -58,6 +59,7 @@ class Row:
     width: int
     layers: int
     tf32_ms: float
+    tf32_alone_ms: float
     bfloat16_ms: float
     launches: int
     stages: int
@@ -86,12 +88,28 @@ def copy_bandwidth() -> float:
     return 2 * source.numel() * 4 / float(statistics.median(times))
 
 
-def median_ms(step: Callable[[], Tensor], repeat: int = 20) -> float:
-    for _ in range(3):
-        step()
-    torch.cuda.synchronize()
+def following_ms(step: Callable[[], Tensor], groups: int = 7, steps: int = 10) -> float:
+    """Time of a step among steps that follow one another: the median over groups of them."""
+    times = []
+    for _ in range(groups):
+        start, end = (
+            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            for _ in range(2)
+        )
+        start.record()
+        for _ in range(steps):
+            step()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / steps)
+    return float(statistics.median(times))
+
+
+def alone_ms(step: Callable[[], Tensor], repeat: int = 20) -> float:
+    """Wall time of a step that is waited for."""
     times = []
     for _ in range(repeat):
+        torch.cuda.synchronize()
         start = time.perf_counter()
         step()
         torch.cuda.synchronize()
@@ -112,11 +130,14 @@ def measure(case: str, bandwidth: float) -> Row:
     model = work.make().cuda()
     torch.cuda.reset_peak_memory_stats()
     step = make_recorded_step(model, work)
-    tf32 = median_ms(step)
+    step()
+    tf32, alone = following_ms(step), alone_ms(step)
     launches = count_launches(step)
     peak = torch.cuda.max_memory_allocated() / 2**20
     del step
-    half = median_ms(make_recorded_step(model, work, torch.bfloat16))
+    half_step = make_recorded_step(model, work, torch.bfloat16)
+    half_step()
+    half = following_ms(half_step)
     rows = int(torch.bincount(work.batch).square().sum())
     backbone = model.backbone
     layer = backbone.layers[0]
@@ -131,6 +152,7 @@ def measure(case: str, bandwidth: float) -> Row:
         backbone.hidden_channels,
         backbone.num_layers,
         tf32,
+        alone,
         half,
         launches,
         stages,
@@ -152,7 +174,7 @@ def main() -> None:
     name = torch.cuda.get_device_name()
     print(f"{name}, torch {torch.__version__}, copy {bandwidth / 1e12:.2f} TB/s\n")
     print(
-        f"{'case':<28}{'TF32 ms':>9}{'bf16 ms':>9}{'launches':>10}{'floor ms':>10}{'over':>7}"
+        f"{'case':<28}{'TF32 ms':>9}{'alone':>9}{'bf16 ms':>9}{'launches':>10}{'floor ms':>10}{'over':>7}"
         f"{'ideal ms':>10}{'over':>7}{'MiB':>8}"
     )
     rows = []
@@ -160,7 +182,8 @@ def main() -> None:
         row = measure(case, bandwidth)
         rows.append(row)
         print(
-            f"{row.case:<28}{row.tf32_ms:>9.2f}{row.bfloat16_ms:>9.2f}{row.launches:>10}"
+            f"{row.case:<28}{row.tf32_ms:>9.2f}{row.tf32_alone_ms:>9.2f}"
+            f"{row.bfloat16_ms:>9.2f}{row.launches:>10}"
             f"{row.floor_ms:>10.3f}{row.over_floor:>6.1f}×{row.ideal_floor_ms:>10.3f}"
             f"{row.over_ideal_floor:>6.1f}×{row.peak_mib:>8.0f}",
             flush=True,

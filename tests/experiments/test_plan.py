@@ -44,7 +44,7 @@ def test_the_rate_is_chosen_at_the_second_size_of_the_same_length(tmp_path: Path
     (pilot,) = found.pilots
     assert pilot.training == "6-31"
     assert [job.options.lr for job in pilot.trials] == [3e-4, 1e-3, 3e-3]
-    assert {job.options.epochs for job in pilot.trials} == {12}
+    assert {job.options.epochs for job in pilot.trials} == {5}
     assert len({job.folder for job in pilot.trials}) == 3
 
 
@@ -94,10 +94,9 @@ def test_a_choice_that_was_made_is_taken(tmp_path: Path) -> None:
     want: dict[str, Any] = {"rows": ("SMP",), "cells": ("4-12",), "seeds": (0,)}
     (pilot,) = plan(tmp_path, **want).pilots
     config = settings_of(pilot.trials[0].options)
-    trials = tuple(Trial(job.options.lr, 90.0, 1, 12) for job in pilot.trials)
-    choice = Choice(
-        *pilot.key, "modern", False, pilot.rule, "validation accuracy (%)", trials, 3e-3, config
-    )
+    trials = tuple(Trial(job.options.lr, 90.0, 1, 5, readout="max") for job in pilot.trials)
+    metric = "validation accuracy (%)"
+    choice = Choice(*pilot.key, "modern", False, pilot.rule, metric, trials, 3e-3, config, "max")
     write_choice(tmp_path / "r", choice)
     found = plan(tmp_path, **want)
     assert found.pilots[0].choice == choice

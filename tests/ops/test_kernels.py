@@ -154,10 +154,15 @@ def test_fast_core(identifiers: str, width: int) -> None:
     assert_same([du, *slopes], back)
 
 
-SPLIT = {(kernel, 16): tiles.Tiling(16, 4, columns=16) for kernel in tiles.APART}
+NARROW = tiles.Tiling(16, 4, columns=16)
+TILINGS = {
+    "together": {},
+    "by columns": {("terms_backward", 16): NARROW},
+    "apart": {(kernel, 16): NARROW for kernel in (*tiles.APART, "terms_rows")},
+}
 
 
-@pytest.mark.parametrize("split", [False, True], ids=["together", "apart"])
+@pytest.mark.parametrize("tiling", TILINGS)
 @pytest.mark.parametrize("residuals", [(False, False), (True, True)])
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("identifiers", ALL)
@@ -165,15 +170,14 @@ def test_default_core(
     identifiers: str,
     edges: bool,
     residuals: tuple[bool, bool],
-    split: bool,
+    tiling: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if split:
-        monkeypatch.setattr(tiles, "TILINGS", tiles.TILINGS | SPLIT)
-        monkeypatch.setattr(tiles, "MANY", 0)
+    monkeypatch.setattr(tiles, "TILINGS", tiles.TILINGS | TILINGS[tiling])
+    monkeypatch.setattr(tiles, "MANY", 0)
     width, index = 6, make_index(identifiers)
     u = draw(index.num_rows, width)
-    assert all(tiles.apart(kernel, u, width) == split for kernel in tiles.APART)
+    assert all(tiles.apart(name, u, width) == (tiling == "apart") for name in tiles.APART)
     edge = draw(index.topology.num_edges, width) if edges else None
     matrices = [draw(width, width, seed=k) for k in range(6)]
     biases = [draw(width, seed=k) for k in range(4)]
@@ -209,6 +213,26 @@ def test_default_core(
     d_matrices = [slopes[0], slopes[1], slopes[-1], d_wr, d_wm, d_wv]
     d_biases = [columns[0], columns[-1], d_br, d_bv]
     assert_same([du, *([d_edge] if edges else []), *d_matrices, *d_biases], back)
+
+
+@pytest.mark.parametrize("passes", [False, True])
+@pytest.mark.parametrize("identifiers", ["onehot", "coloring"])
+def test_messages_clear_rows_that_no_context_owns(identifiers: str, passes: bool) -> None:
+    width, spare, index = 3, 7, make_index(identifiers)
+    size, routes, terms = index.num_rows, index.routes.tensors(), 4 if passes else 3
+    u, back = (draw(size + spare, width, seed=k).detach() for k in range(2))
+    ab, given = draw(size + spare, 2 * width).detach(), draw(size + spare, terms * width).detach()
+    ab[size:], u[size:], back[size:] = torch.nan, torch.nan, torch.nan
+
+    def run(rows: int, padded: bool) -> list[Tensor]:
+        relus, passed = messages.message_sums(u[:rows], ab[:rows], None, routes, passes, padded)
+        d_terms = given[:rows].clone()
+        messages.message_gradients(back[:rows], ab[:rows], None, d_terms, routes, padded)
+        return [relus, d_terms, *([] if passed is None else [passed])]
+
+    for padded, exact in zip(run(size + spare, True), run(size, False), strict=True):
+        assert_same(padded[:size], exact)
+        assert not padded[size:].any()
 
 
 @pytest.mark.parametrize("identifiers", ALL)

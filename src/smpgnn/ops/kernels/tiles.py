@@ -171,7 +171,7 @@ TILINGS: dict[tuple[str, int], Tiling] = {
     ("message_gradients", 32): Tiling(32, 2),
     ("message_gradients", 64): Tiling(32, 4),
     ("terms_backward", 32): Tiling(64, 4, 2),
-    ("terms_backward", 64): Tiling(64, 8, 1),
+    ("terms_backward", 64): Tiling(32, 8, 2, columns=128),
     ("terms_rows", 64): Tiling(32, 8, 2),
     ("terms_slopes", 64): Tiling(64, 8, 2, columns=128),
 }
@@ -189,9 +189,11 @@ def apart(kernel: str, rows: Tensor, channels: int) -> bool:
 def tiling(kernel: str, rows: Tensor, channels: int) -> Tiling:
     """The layout of a kernel that takes rows as they come."""
     wide = width(channels)
-    if rows.dtype == torch.float64:
-        return Tiling(16, 4)
-    return TILINGS.get((kernel, wide)) or Tiling(64 if wide <= 64 else 32, 4 if wide <= 32 else 8)
+    default = Tiling(64 if wide <= 64 else 32, 4 if wide <= 32 else 8)
+    chosen = TILINGS.get((kernel, wide), default)
+    if rows.dtype == torch.float64:  # products without the matrix units hold many numbers
+        return Tiling(16, 4, columns=min(32, chosen.columns))
+    return chosen
 
 
 def context_tiling(kernel: str, rows: Tensor, contexts: int, channels: int) -> Tiling:
