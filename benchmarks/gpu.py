@@ -174,8 +174,8 @@ def main() -> None:
     name = torch.cuda.get_device_name()
     print(f"{name}, torch {torch.__version__}, copy {bandwidth / 1e12:.2f} TB/s\n")
     print(
-        f"{'case':<28}{'TF32 ms':>9}{'alone':>9}{'bf16 ms':>9}{'launches':>10}{'floor ms':>10}{'over':>7}"
-        f"{'ideal ms':>10}{'over':>7}{'MiB':>8}"
+        f"{'case':<28}{'TF32 ms':>9}{'alone':>9}{'bf16 ms':>9}{'launches':>10}{'floor ms':>10}"
+        f"{'over':>7}{'ideal ms':>10}{'over':>7}{'MiB':>8}"
     )
     rows = []
     for case in options.cases:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from smpgnn.errors import InputError
 from smpgnn.identifiers import identifier_scheme
+from smpgnn.incidence import Incidence
 from smpgnn.ops import (
     Lift,
     Moments,
@@ -293,6 +294,18 @@ class ContextIndex:
             SparseSum(ptr, take(topology.sender, order)),
             SparseSum(out_ptr, take(topology.receiver, out_order)),
         )
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        return Incidence(self.topology, self.layout.padded)
+
+    @cached_property
+    def edge_layout(self) -> RowLayout:
+        """States of edges as contexts of one row each, by which a norm of rows serves them."""
+        place = torch.arange(self.topology.num_edges + 1, device=self.topology.device)
+        padded = self.layout.padded
+        used = self.topology.edges_by_receiver[0][-1] if padded else place[-1]
+        return RowLayout(torch.minimum(place, used), place[:-1], place[:-1], None, padded)
 
     @property
     def largest(self) -> int:

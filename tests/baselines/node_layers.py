@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from strategies import Case, Structure, make_case, undirected
 from torch import Tensor
 
@@ -29,6 +31,13 @@ def of_nodes(case: Case) -> tuple[ContextIndex, LocalContext]:
 def call_layer(layer: SMPLayer, case: Case) -> Tensor:
     index, context = of_nodes(case)
     rows: Tensor = layer(context, index, case.edge_attr).rows
+    return rows
+
+
+def call_convolution(layer: Any, case: Case) -> Tensor:
+    """What PyTorch Geometric makes of the same weights; it scatters messages edge by edge."""
+    edges = () if case.edge_attr is None else (case.edge_attr,)
+    rows: Tensor = layer.conv(case.x, case.edge_index, *edges)
     return rows
 
 

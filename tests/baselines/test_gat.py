@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from node_layers import arriving, call_layer, edge_feature
+from node_layers import arriving, both, call_convolution, call_layer, edge_feature
 from strategies import assert_same, make_case, path, randomize, undirected
 from torch import Tensor
 from torch.nn import functional as F
@@ -49,3 +49,20 @@ def test_equals_loops_over_heads_and_neighbours(heads: int, edge_channels: int) 
 def test_refuses_heads_that_do_not_divide_the_width() -> None:
     with pytest.raises(InputError, match="heads=3 must divide"):
         GAT(2, 1, 4, 2, heads=3)
+
+
+@pytest.mark.parametrize("edge_channels", [0, 2])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_equals_pyg_with_self_loops_and_repeated_edges(heads: int, edge_channels: int) -> None:
+    case = both(edge_channels)
+    layer = randomize(GATLayer(3, 4, edge_channels, heads=heads))
+    expected = F.elu(call_convolution(layer, case))
+    assert_same(call_layer(layer, case), expected, layer, case.leaves())
+
+
+def test_scores_far_apart_stay_finite() -> None:
+    layer = randomize(GATLayer(3, 4, heads=2))
+    layer.conv.att_src.data.mul_(1e4)
+    case = both()
+    expected = F.elu(call_convolution(layer, case))
+    assert_same(call_layer(layer, case), expected, layer, case.leaves())

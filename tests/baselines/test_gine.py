@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
-from node_layers import arriving, both, call_layer, edge_feature
+from node_layers import arriving, both, call_convolution, call_layer, edge_feature
 from strategies import assert_same, make_case, path, randomize
 from torch import Tensor
 
@@ -31,3 +32,10 @@ def test_without_edge_features_it_is_gin() -> None:
     plain.load_state_dict(model.state_dict())
     case = make_case([path(4), path(3)])
     assert torch.equal(case.call(model), case.call(plain))
+
+
+@pytest.mark.parametrize("edge_channels", [0, 2])
+def test_equals_pyg(edge_channels: int) -> None:
+    case = both(edge_channels)
+    layer = randomize(GINELayer(3, 4, edge_channels))
+    assert_same(call_layer(layer, case), call_convolution(layer, case), layer, case.leaves())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from node_layers import arriving, both, call_layer, edge_feature
+from node_layers import arriving, both, call_convolution, call_layer, edge_feature
 from strategies import assert_same, randomize
 from torch import Tensor
 
@@ -31,3 +31,11 @@ def test_equals_loops_over_the_edges(edge_channels: int) -> None:
         hidden = post[2].weight @ hidden + post[2].bias
         rows.append(torch.relu(conv.lin.weight @ hidden + conv.lin.bias))
     assert_same(call_layer(layer, case), torch.stack(rows), layer, case.leaves())
+
+
+@pytest.mark.parametrize("edge_channels", [0, 2])
+def test_equals_pyg(edge_channels: int) -> None:
+    case = both(edge_channels)
+    layer = randomize(MPNNSumLayer(3, 4, edge_channels))
+    expected = call_convolution(layer, case).relu()
+    assert_same(call_layer(layer, case), expected, layer, case.leaves())

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from node_layers import arriving, both, call_layer, edge_feature
+from node_layers import arriving, both, call_convolution, call_layer, edge_feature
 from strategies import assert_same, make_case, path, randomize
 from torch import Tensor
 
@@ -84,3 +84,11 @@ def test_variances_are_not_taken_in_bfloat16() -> None:
     expected = call_layer(layer, case)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(call_layer(layer, case), expected)
+
+
+@pytest.mark.parametrize("edge_channels", [0, 2])
+def test_equals_pyg(edge_channels: int) -> None:
+    case = both(edge_channels)
+    layer = randomize(PNALayer(3, 4, edge_channels, degrees=DEGREES))
+    expected = call_convolution(layer, case).relu()
+    assert_same(call_layer(layer, case), expected, layer, case.leaves(), 1e-9)

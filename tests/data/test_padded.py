@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
 from strategies import ODD, assert_same, cycle, make_case, path, randomize
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from smpgnn import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.gat import GAT, MultiTaskGAT
+from smpgnn.baselines.gated_gcn import GatedGCN, MultiTaskGatedGCN
 from smpgnn.baselines.gin import GIN
+from smpgnn.baselines.gine import GINE, MultiTaskGINE
+from smpgnn.baselines.mpnn_sum import MPNNSum, MultiTaskMPNNSum
+from smpgnn.baselines.pna import PNA, MultiTaskPNA
 from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.relational_pooling import RelationalPooling
 from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.padded import Capacity, PaddedStore
 from smpgnn.data.store import GraphStore
+from smpgnn.ops import backend
 from smpgnn.training.recorded import can_record, run_padded, uses_contexts
 
 GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
@@ -38,6 +47,28 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "Ring-GNN": lambda: RingGNN(2, 2, 3, 3, norm="batch", residual=True),
     "multi-task ablation": lambda: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", state_channels=3),
 }  # fmt: skip
+#: Those with messages on edges.
+RIVALS: dict[str, Callable[[], nn.Module]] = {
+    "GINE": lambda: GINE(2, 2, 3, 3, norm="batch", residual=True),
+    "GINE with edges": lambda: GINE(2, 2, 3, 3, edge_channels=3, norm="batch", readout="max"),
+    "GAT": lambda: GAT(2, 2, 4, 3, norm="batch", heads=2, residual=True),
+    "GAT with edges": lambda: GAT(2, 2, 4, 3, edge_channels=3, level="node", heads=2),
+    "PNA": lambda: PNA(2, 2, 3, 3, norm="batch", residual=True),
+    "PNA with edges": lambda: PNA(2, 2, 3, 3, edge_channels=3, norm="layer"),
+    "MPNN (sum)": lambda: MPNNSum(2, 2, 3, 3),
+    "MPNN (sum) with edges": lambda: MPNNSum(2, 2, 3, 3, edge_channels=3, norm="batch"),
+    "Gated-GCN": lambda: GatedGCN(2, 2, 3, 3, norm="batch", residual=True),
+    "Gated-GCN with edges": lambda: GatedGCN(2, 2, 3, 3, edge_channels=3, norm="layer"),
+    "multi-task GINE": lambda: MultiTaskGINE(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task GAT": lambda: MultiTaskGAT(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task PNA": lambda: MultiTaskPNA(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task MPNN (sum)": lambda: MultiTaskMPNNSum(2, 3, 2, 4, 2, state_channels=3),
+    "multi-task Gated-GCN": lambda: MultiTaskGatedGCN(2, 3, 2, 4, 3, edge_channels=3,
+                                                      state_channels=3, residual=True),
+}  # fmt: skip
+NETWORKS |= RIVALS
+#: Those whose kernels are no operators of torch, which alone have a form without content.
+PAIRS = ("PPGN", "PPGN without norm", "Ring-GNN")
 
 
 def make_store() -> GraphStore:
@@ -67,9 +98,8 @@ def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> l
     return [*(o.detach() for o in outs), *grads, *(b.double() for b in network.buffers())]
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_padding_does_not_show(name: str, training: bool) -> None:
+def compare_with_padded(name: str, training: bool) -> None:
+    """Outputs, gradients and statistics of a batch, and of the same batch with room to spare."""
     store = make_store()
     network = randomize(NETWORKS[name]()).train(training)
     other = deepcopy(network)
@@ -77,7 +107,8 @@ def test_padding_does_not_show(name: str, training: bool) -> None:
     backbone = network.backbone
     edge_attr = batch.edge_attr.double() if backbone.edge_channels else None
     out = network(batch.x.double(), batch.edge_index, edge_attr, batch.batch, batch_size=4)
-    levels = {2: [batch.num_nodes, 4], 1: [batch.num_nodes if name == "node level" else 4]}
+    level = getattr(network, "level", "graph")
+    levels = {2: [batch.num_nodes, 4], 1: [batch.num_nodes if level == "node" else 4]}
     real = levels[1 if isinstance(out, Tensor) else 2]
     expected = outputs_and_gradients(network, out, real)
 
@@ -86,6 +117,78 @@ def test_padding_does_not_show(name: str, training: bool) -> None:
     room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
     actual = outputs_and_gradients(other, run_padded(other, room, index), real)
     assert_same(actual, expected, tolerance=1e-11)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_padding_does_not_show(name: str, training: bool) -> None:
+    compare_with_padded(name, training)
+
+
+@pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
+@pytest.mark.parametrize("name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN"])
+def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "INTERPRETED", True)
+    compare_with_padded(name, training=True)
+
+
+class NothingFromPython(TorchDispatchMode):
+    """Refuse tensors made of numbers of Python: on a GPU, copies that a recording cannot repeat."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.ops.aten.lift_fresh.default:
+            raise RuntimeError("a tensor is made of numbers of Python.")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        *((name, True) for name in NETWORKS if name not in PAIRS),
+        *((name, False) for name in RIVALS),
+    ],
+    ids=lambda value: {True: "kernels", False: "plain"}.get(value, value),
+)
+def test_nothing_is_asked_of_the_cpu(
+    name: str, kernels: bool, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Fake tensors have shapes but no content: what asks for it (a number, the places where a mask
+    # is true, how many values differ) raises.
+    monkeypatch.setattr(backend, "INTERPRETED", kernels)
+    network = NETWORKS[name]().train(training)
+    padded = PaddedStore(make_store(), Capacity(6, 40, 80, 300), uses_contexts(network))
+    graphs, mode = torch.zeros(6, dtype=torch.long), FakeTensorMode()
+    with FakeCopyMode(mode):
+        network, padded, graphs = deepcopy((network, padded, graphs))
+    with mode, NothingFromPython():
+        out = run_padded(network, *padded.batch(graphs))
+        outs = [out] if isinstance(out, Tensor) else out
+        sum(o.square().sum() for o in outs).backward()
+    assert all(value.grad is not None for value in network.parameters())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x[0].item(),
+        lambda x: x[x > 0],
+        lambda x: torch.bincount(x, minlength=3),
+        lambda x: x.unique(),
+        lambda x: x.repeat_interleave(x),
+        lambda x: x.new_tensor([1]),
+        lambda x: x[[0, 0]],
+    ],
+)
+def test_questions_to_the_cpu_are_seen(ask: Callable[[Tensor], object]) -> None:
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(torch.ones(1, dtype=torch.long))
+        with NothingFromPython(), pytest.raises(RuntimeError):
+            ask(x)
 
 
 def test_padding_does_not_show_where_nodes_are_numbered_at_random() -> None:

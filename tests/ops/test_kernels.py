@@ -158,7 +158,7 @@ NARROW = tiles.Tiling(16, 4, columns=16)
 TILINGS = {
     "together": {},
     "by columns": {("terms_backward", 16): NARROW},
-    "apart": {(kernel, 16): NARROW for kernel in (*tiles.APART, "terms_rows")},
+    "by the library": {},
 }
 
 
@@ -175,9 +175,10 @@ def test_default_core(
 ) -> None:
     monkeypatch.setattr(tiles, "TILINGS", tiles.TILINGS | TILINGS[tiling])
     monkeypatch.setattr(tiles, "MANY", 0)
+    monkeypatch.setattr(tiles, "WIDE", 16 if tiling == "by the library" else 32)
     width, index = 6, make_index(identifiers)
     u = draw(index.num_rows, width)
-    assert all(tiles.apart(name, u, width) == (tiling == "apart") for name in tiles.APART)
+    assert tiles.by_library(u, width) == (tiling == "by the library")
     edge = draw(index.topology.num_edges, width) if edges else None
     matrices = [draw(width, width, seed=k) for k in range(6)]
     biases = [draw(width, seed=k) for k in range(4)]
@@ -204,14 +205,15 @@ def test_default_core(
     back = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     terms = torch.cat([wa, wb, wm, wu] if passes else [wa, wb, wu], dim=1)
     d_terms = torch.full_like(v @ terms, torch.nan)
-    sent, (d_wr, d_wv), (d_br, d_bv) = dense.update_backward(
+    sent, (d_wr, d_wv), (d_br, d_bv, d_bu) = dense.update_backward(
         grad, relus, hidden, wr, wv, arrived, owner, scale, d_terms
     )
     d_edge = messages.message_gradients(sent, ab, e, d_terms, routes, False)
-    du, slopes, columns = dense.terms_backward(d_terms, v, terms, grad, adds)
+    known = d_edge if edges else None
+    du, slopes, d_ba = dense.terms_backward(d_terms, v, terms, grad, adds, known)
     d_wm = slopes[2] if passes else torch.zeros_like(wm)
     d_matrices = [slopes[0], slopes[1], slopes[-1], d_wr, d_wm, d_wv]
-    d_biases = [columns[0], columns[-1], d_br, d_bv]
+    d_biases = [d_ba, d_bu, d_br, d_bv]
     assert_same([du, *([d_edge] if edges else []), *d_matrices, *d_biases], back)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.gat import GAT
+from smpgnn.baselines.gated_gcn import GatedGCN
 from smpgnn.baselines.gin import GIN
+from smpgnn.baselines.gine import GINE
+from smpgnn.baselines.mpnn_sum import MPNNSum
+from smpgnn.baselines.pna import PNA
 from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.random_identifiers import RandomIdentifierGIN
 from smpgnn.baselines.relational_pooling import RelationalPooling
@@ -39,14 +45,28 @@ NETWORKS: dict[str, Any] = {
     "GIN + degree": lambda: DegreeGIN(0, 2, 8, 3, norm="batch"),
     "PPGN": lambda: PPGN(0, 2, 8, 3, norm="batch", residual=True),
     "Ring-GNN": lambda: RingGNN(0, 2, 8, 3, norm="batch", residual=True),
+    "GINE": lambda: GINE(2, 2, 8, 3, norm="batch", residual=True),
+    "GINE with edges": lambda: GINE(2, 2, 8, 3, edge_channels=2, norm="batch"),
+    "GAT": lambda: GAT(2, 2, 8, 3, norm="batch", heads=2),
+    "GAT with edges": lambda: GAT(2, 2, 8, 3, edge_channels=2, norm="batch", heads=2),
+    "PNA": lambda: PNA(2, 2, 8, 3, edge_channels=2, norm="batch"),
+    "MPNN (sum)": lambda: MPNNSum(2, 2, 8, 3, edge_channels=2, norm="batch"),
+    "Gated-GCN": lambda: GatedGCN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
 }
 TASK = Classification()
 
 
 def stores() -> tuple[GraphStore, GraphStore]:
-    return tuple(
-        cycle_graphs(4, 12, count, seed=seed).to("cuda") for count, seed in ((60, 0), (30, 1))
-    )  # type: ignore[return-value]
+    """Graphs to train and to validate on, with features for the networks that take them."""
+    return with_features(60, seed=0), with_features(30, seed=1)
+
+
+def with_features(count: int, seed: int) -> GraphStore:
+    store = cycle_graphs(4, 12, count, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(int(store.node_ptr[-1]), 2, generator=generator)
+    edge_attr = torch.randn(store.edge_index.size(1), 2, generator=generator)
+    return replace(store, x=x, edge_attr=edge_attr).to("cuda")
 
 
 def eager(network: nn.Module, store: GraphStore, graphs: Tensor) -> tuple[Tensor, list[Tensor]]:

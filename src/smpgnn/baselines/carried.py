@@ -22,9 +22,13 @@ class CarryingContext(LocalContext):
         return replace(self, rows=rows)
 
 
-def normalize(norm: nn.Module, values: Tensor) -> Tensor:
-    """A norm of rows (`smpgnn.layers.norm.row_norm`) on values that are no node rows, [P, C]."""
-    place = torch.arange(values.size(0) + 1, device=values.device)
-    layout = RowLayout(ptr=place, owner=place[:-1], own=place[:-1], multiplicity=None)
+def normalize(norm: nn.Module, values: Tensor, layout: RowLayout | None = None) -> Tensor:
+    """A norm of rows (`smpgnn.layers.norm.row_norm`) on values that are no node rows, [P, C].
+
+    `layout` has them as contexts of one row each; where it is not given, all of them count.
+    """
+    if layout is None:
+        place = torch.arange(values.size(0) + 1, device=values.device)
+        layout = RowLayout(ptr=place, owner=place[:-1], own=place[:-1], multiplicity=None)
     context: LocalContext = norm(LocalContext(values, layout))
     return context.rows

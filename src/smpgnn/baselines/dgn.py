@@ -17,10 +17,8 @@ from smpgnn.baselines.pna import mean_log_degree, set_degrees
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
-from smpgnn.layers.base import reduce_rows
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.topology import Topology
 
 _NAME = re.compile(r"mean|max|min|(av|dx)([1-9]\d*)")
 
@@ -100,12 +98,12 @@ class DGNLayer(SMPLayer):
             field = context.field
         else:
             field = directional_fields(topology, self.num_directions)
-        message = self.message_receiver(x).index_select(0, topology.receiver)
-        message = message + self.message_sender(x).index_select(0, topology.sender)
+        message = index.incidence.from_receivers(self.message_receiver(x))
+        message = message + index.incidence.from_senders(self.message_sender(x))
         if self.message_edge is not None:
             message = message + self.message_edge(edge_attr)
         found = [
-            self._aggregate(name, message, x, field.to(message.dtype), topology)
+            self._aggregate(name, message, x, field.to(message.dtype), index)
             for name in self.aggregators
         ]
         logs = (topology.degree + 1).to(message.dtype).log().unsqueeze(1)
@@ -116,18 +114,20 @@ class DGNLayer(SMPLayer):
         return DirectedContext(F.relu(rows), context.layout, field)
 
     def _aggregate(
-        self, name: str, message: Tensor, x: Tensor, field: Tensor, topology: Topology
+        self, name: str, message: Tensor, x: Tensor, field: Tensor, index: ContextIndex
     ) -> Tensor:
-        target, size = topology.receiver, topology.num_nodes
-        if name in ("mean", "max"):
-            return reduce_rows(message, target, size, name)
+        edges = index.incidence
+        if name == "mean":
+            arrived = index.topology.degree.clamp(min=1).to(message.dtype).unsqueeze(1)
+            return edges.sum(message) / arrived
+        if name == "max":
+            return edges.max(message)
         if name == "min":
-            return -reduce_rows(-message, target, size, "max")
+            return -edges.max(-message)
         along = field[:, _direction(name) - 1 : _direction(name)]  # [E, 1]
         if name.startswith("av"):
-            return reduce_rows(along.abs() * message, target, size, "sum")
-        inflow = reduce_rows(along, target, size, "sum")
-        return (reduce_rows(along * message, target, size, "sum") - inflow * x).abs()
+            return edges.sum(along.abs() * message)
+        return (edges.sum(along * message) - edges.sum(along) * x).abs()
 
 
 class DGN(MPNN):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -12,7 +13,6 @@ from smpgnn.baselines.carried import CarryingContext, normalize
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
-from smpgnn.layers.base import reduce_rows
 from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.backbone import Backbone
 from smpgnn.models.multitask import MultiTaskMPNN
@@ -48,6 +48,8 @@ class GatedGCNLayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
+    recordable = True
+
     def __init__(
         self,
         in_channels: int,
@@ -76,21 +78,23 @@ class GatedGCNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> EdgeContext:
         self.check(context, index, edge_attr)
-        topology = index.topology
-        x, sender, receiver = context.rows, topology.sender, topology.receiver
-        edges = self._edges(context, topology.num_edges, edge_attr)
+        x, incidence, layout = context.rows, index.incidence, index.edge_layout
+        edges = self._edges(context, index.topology.num_edges, edge_attr)
+        sent = torch.cat([self.gate_sender(x), self.value(x)], 1)
+        sender, value = incidence.from_senders(sent).chunk(2, 1)
         gate = (
-            self.gate_edge(normalize(self.edge_norm, edges))
-            + self.gate_receiver(x).index_select(0, receiver)
-            + self.gate_sender(x).index_select(0, sender)
+            self.gate_edge(normalize(self.edge_norm, edges, layout))
+            + incidence.from_receivers(self.gate_receiver(x))
+            + sender
         )  # [E, C]
         weight = gate.sigmoid()
-        value = self.value(x).index_select(0, sender)
-        total = reduce_rows(weight * value, receiver, topology.num_nodes, "sum")
-        weights = reduce_rows(weight, receiver, topology.num_nodes, "sum")
+        total, weights = incidence.sum(torch.cat([weight * value, weight], 1)).chunk(2, 1)
         rows = F.relu(self.own(x) + total / (weights + 1e-6))
         new = F.relu(gate)
-        return EdgeContext(rows, context.layout, edges + new if self.edge_residual else new)
+        new = edges + new if self.edge_residual else new
+        if layout.unowned is not None:
+            new = new.masked_fill(layout.unowned, 0.0)
+        return EdgeContext(rows, context.layout, new)
 
     def _edges(self, context: LocalContext, num_edges: int, edge_attr: Tensor | None) -> Tensor:
         if self.edge_encoder is None:

@@ -10,6 +10,7 @@ from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.sparse import sparse_apply
 
 
 class GINELayer(SMPLayer):
@@ -20,7 +21,8 @@ class GINELayer(SMPLayer):
         x_i' = \text{MLP}\Bigl(x_i + \sum_{j \in N_i} \text{relu}(x_j + W_e y_{ij} + b_e)\Bigr)
 
     The convolutions are those of PyTorch Geometric (`GINConv`, `GINEConv`), with eps 0 and two
-    layers in the perceptron. Complexity: memory n c (with edge features m c), time m c + n c².
+    layers in the perceptron; their sums over neighbours are our own. Complexity: memory n c (with
+    edge features m c), time m c + n c².
 
     Args:
         in_channels: width of the rows.
@@ -29,6 +31,8 @@ class GINELayer(SMPLayer):
 
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
+
+    recordable = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
@@ -47,8 +51,13 @@ class GINELayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges = () if edge_attr is None else (edge_attr,)
-        return context.with_rows(self.conv(context.rows, index.topology.edge_index, *edges))
+        x = context.rows
+        if edge_attr is None:
+            arrived = sparse_apply(x, *index.adjacent)
+        else:
+            message = index.incidence.from_senders(x) + self.conv.lin(edge_attr)  # [E, C]
+            arrived = index.incidence.sum(message.relu())
+        return context.with_rows(self.conv.nn(x + arrived))
 
 
 class GINE(MPNN):

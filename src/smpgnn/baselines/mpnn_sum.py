@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from smpgnn.baselines.pna import PNALayer
+from smpgnn.context import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
@@ -27,6 +30,10 @@ class MPNNSumLayer(PNALayer):
     aggregators: ClassVar[tuple[str, ...]] = ("sum",)
     scalers: ClassVar[tuple[str, ...]] = ("identity",)
     depth: ClassVar[int] = 2
+
+    def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
+        """The sum of the messages, [E, C] to [N, C]."""
+        return index.incidence.sum(message)
 
 
 class MPNNSum(MPNN):

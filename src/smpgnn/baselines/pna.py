@@ -1,7 +1,8 @@
-"""PNA (Corso et al., 2020) in the frame of SMP: the convolution is PyTorch Geometric's own."""
+"""PNA (Corso et al., 2020) in the frame of SMP: PyTorch Geometric's, with faster sums."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +18,8 @@ from smpgnn.models.smp import MPNN
 
 AGGREGATORS = ("mean", "min", "max", "std")
 SCALERS = ("identity", "amplification", "attenuation")
+#: Variances up to this count as zero, as in PyTorch Geometric.
+LEAST_VARIANCE = 1e-5
 #: All nodes with two neighbours: about what molecules have.
 DEFAULT_DEGREES = (0, 0, 1)
 
@@ -31,8 +34,9 @@ class PNALayer(SMPLayer):
     with aggregators mean, min, max and standard deviation and scalers 1,
     :math:`\log(d_i + 1)/\delta` and :math:`\delta/\log(d_i + 1)`, where δ is the mean of
     :math:`\log(d + 1)` over the nodes of the training set. δ is a buffer, saved with the weights.
-    The convolution is PyTorch Geometric's `PNAConv` with one tower. Complexity: memory m c + 12 n c
-    (4 aggregators times 3 scalers), time m c² + 12 n c².
+    Weights and results are those of PyTorch Geometric's `PNAConv` with one tower. Complexity:
+    memory m c + 12 n c (4 aggregators times 3 scalers), time m c + 12 n c², as the map of the
+    messages is applied to nodes.
 
     Args:
         in_channels: width of the rows.
@@ -43,6 +47,8 @@ class PNALayer(SMPLayer):
 
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
+
+    recordable = True
 
     aggregators: ClassVar[tuple[str, ...]] = AGGREGATORS
     scalers: ClassVar[tuple[str, ...]] = SCALERS
@@ -86,14 +92,40 @@ class PNALayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         # The variance, mean(m²) − mean(m)², would be lost in bfloat16: no autocast in here.
-        dtype, device = self.conv.lin.weight.dtype, context.rows.device
-        with torch.autocast(device.type, enabled=False):
-            rows = self.conv(
-                context.rows.to(dtype),
-                index.topology.edge_index,
-                None if edge_attr is None else edge_attr.to(dtype),
-            )
+        conv = self.conv
+        with torch.autocast(context.rows.device.type, enabled=False):
+            x = context.rows.to(conv.lin.weight.dtype)
+            arrived = self.reduce(self._message(x, index, edge_attr), index)
+            rows = conv.lin(conv.post_nns[0](torch.cat([x, arrived], 1)))
         return context.with_rows(F.relu(rows))
+
+    def _message(self, x: Tensor, index: ContextIndex, edge_attr: Tensor | None) -> Tensor:
+        """The messages m_ij, [E, C]: of their first map, what concerns nodes is done at nodes."""
+        edges, (first, *others) = index.incidence, self.conv.pre_nns[0]
+        receiver, sender, *rest = first.weight.split(self.in_channels, 1)
+        message = edges.from_receivers(F.linear(x, receiver, first.bias))
+        message = message + edges.from_senders(F.linear(x, sender))
+        if edge_attr is not None:
+            encoder = self.conv.edge_encoder
+            joint, shift = rest[0] @ encoder.weight, rest[0] @ encoder.bias
+            message = message + F.linear(edge_attr.to(x.dtype), joint, shift)
+        for module in others:
+            message = module(message)
+        return message
+
+    def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
+        """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
+        edges = index.incidence
+        degree = index.topology.degree.to(message.dtype).unsqueeze(1)
+        sums = edges.sum(torch.cat([message, message * message], 1))
+        mean, squares = (sums / degree.clamp(min=1)).chunk(2, 1)
+        high, low = edges.max(torch.cat([message, -message], 1)).chunk(2, 1)
+        spread = (squares - mean * mean).clamp(min=LEAST_VARIANCE).sqrt()
+        spread = spread.masked_fill(spread <= math.sqrt(LEAST_VARIANCE), 0.0)
+        found = torch.cat([mean, -low, high, spread], 1)
+        delta = self.conv.aggr_module.avg_deg_log
+        up, down = (degree + 1).log() / delta, delta / (degree.clamp(min=1) + 1).log()
+        return torch.cat([found, found * up, found * down], 1)
 
 
 class PNA(MPNN):

@@ -348,8 +348,10 @@ def default_core_backward(
         grad, relus, hidden, wr, wv, arrived, owner, routes[2], d_terms
     )
     d_edge = messages.message_gradients(back, ab, edge_term, d_terms, routes, padded)
-    du, others, column = dense.terms_backward(d_terms, u, torch.cat(terms, 1), grad, adds)
-    return du, d_edge, others, slopes, column, columns
+    edges = None if edge_term is None else d_edge
+    matrix = torch.cat(terms, 1)
+    du, others, first = dense.terms_backward(d_terms, u, matrix, grad, adds, edges)
+    return du, d_edge, others, slopes, first, columns
 
 
 @default_core_backward.register_fake
@@ -362,8 +364,8 @@ def _(
         (edges, channels),
         (count, channels, channels),
         (2, channels, channels),
-        (count, channels),
-        (2, channels),
+        (channels,),
+        (3, channels),
     )
     return torch.empty_like(u), *(u.new_empty(shape, dtype=_accumulator(u)) for shape in shapes)
 

@@ -141,10 +141,10 @@ class _DefaultCore(Function):
                 grad, u, ab, relus, hidden, edge, terms, wr, wv, routes.arrived, routes.tensors(),
                 wiring.layout.small_owner, ctx.adds, routes.padded,
             )  # fmt: skip
-            d_edge, slopes, (d_wr, d_wv), columns, (d_br, d_bv) = (p.to(u.dtype) for p in parts)
+            d_edge, slopes, (d_wr, d_wv), d_ba, (d_br, d_bv, d_bu) = (p.to(u.dtype) for p in parts)
             d_wa, d_wb, d_wu, d_wm = slopes[0], slopes[1], slopes[-1], slopes[2]
             matrices = (d_wa, d_wb, d_wu, d_wr, d_wm if ctx.passes else None, d_wv)
-            biases = (columns[0], columns[-1], d_br, d_bv)
+            biases = (d_ba, d_bu, d_br, d_bv)
             edges = None if edge is None else d_edge
             return du, edges, None, None, None, None, *matrices, *biases
         hidden, relus, passed = rest

@@ -15,7 +15,7 @@ from smpgnn.ops.kernels.tiles import (
     acc_type,
     accumulator,
     add_up,
-    apart,
+    by_library,
     inner,
     load_matrix,
     load_rows,
@@ -136,13 +136,13 @@ def _update(
 @triton.jit
 def _update_backward(
     grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, slopes, columns, owner, ROWS, C,
-    TERMS: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr,
+    TERMS: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, PRECISION: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     c = tl.arange(0, BC)
     tr, tv = load_transposed(wr, c, c, C, C), load_transposed(wv, c, c, C, C)
     sr, sv = tl.zeros([BC, BC], ACC), tl.zeros([BC, BC], ACC)
-    nr, nv = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
+    nr, nv, nu = tl.zeros([BC], ACC), tl.zeros([BC], ACC), tl.zeros([BC], ACC)
     for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
         r = start + tl.arange(0, BLOCK)
         here = r < ROWS
@@ -152,26 +152,26 @@ def _update_backward(
         store_rows(d_terms + (TERMS - 1) * C, dt, r * TERMS, here, c, C)
         factor = tl.load(scale + node, mask=here, other=0.0).to(ACC)[:, None]
         store_rows(back, product(dt, tr, PRECISION) * factor, r, here, c, C)
-        if SLOPES:
-            came = tl.load(arrived + node, mask=here, other=0.0).to(ACC)[:, None]
-            sr += inner(load_rows(relus, r, here, c, C), dt, tv, PRECISION)
-            sv += inner(h, g, tv, PRECISION)
-            nr += tl.sum(dt * came, axis=0)
-            nv += tl.sum(g.to(ACC), axis=0)
-    if SLOPES:
-        at = slopes + tl.program_id(0) * 2 * C * C
-        store_matrix(at, sr, c, c, C, C)
-        store_matrix(at + C * C, sv, c, c, C, C)
-        at = columns + tl.program_id(0) * 2 * C + c
-        tl.store(at, nr, mask=c < C)
-        tl.store(at + C, nv, mask=c < C)
+        came = tl.load(arrived + node, mask=here, other=0.0).to(ACC)[:, None]
+        sr += inner(load_rows(relus, r, here, c, C), dt, tv, PRECISION)
+        sv += inner(h, g, tv, PRECISION)
+        nr += tl.sum(dt * came, axis=0)
+        nv += tl.sum(g.to(ACC), axis=0)
+        nu += tl.sum(dt, axis=0)
+    at = slopes + tl.program_id(0) * 2 * C * C
+    store_matrix(at, sr, c, c, C, C)
+    store_matrix(at + C * C, sv, c, c, C, C)
+    at = columns + tl.program_id(0) * 3 * C + c
+    tl.store(at, nr, mask=c < C)
+    tl.store(at + C, nv, mask=c < C)
+    tl.store(at + 2 * C, nu, mask=c < C)
 
 
 @triton.jit
 def _terms_backward(
     d_terms, u, w, base, du, slopes, columns, FIRST, ROWS, C, D,
-    ADD: tl.constexpr, SLOPES: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
-    BD: tl.constexpr, PRECISION: tl.constexpr, ACC: tl.constexpr,
+    ADD: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
+    PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), FIRST + tl.arange(0, BD)
     turned = load_transposed(w, c, d, C, D)
@@ -184,41 +184,10 @@ def _terms_backward(
         if ADD:
             value += load_rows(base, r, here, c, C).to(ACC)
         store_rows(du, value, r, here, c, C)
-        if SLOPES:
-            slope += inner(load_rows(u, r, here, c, C), g, turned, PRECISION)
-            column += tl.sum(g.to(ACC), axis=0)
-    if SLOPES:
-        _store_blocks(slopes + tl.program_id(0) * C * D, slope, c, d, C, D)
-        tl.store(columns + tl.program_id(0) * D + d, column, mask=d < D)
-
-
-@triton.jit
-def _slopes(
-    x, y, weight, owner, slopes, columns, ROWS, C, D, LINE, PART, COLUMN,
-    WEIGHTED: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
-    PRECISION: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
-    """xᵀ · y for BD of the columns of y, and their sums, weighted by the rows' contexts or not.
-
-    The rows of y start LINE apart, the shares of the programs PART and COLUMN apart.
-    """
-    c, d = tl.arange(0, BC), tl.program_id(1) * BD + tl.arange(0, BD)
-    slope, column = tl.zeros([BC, BD], ACC), tl.zeros([BD], ACC)
-    for start in range(tl.program_id(0) * BLOCK, ROWS, tl.num_programs(0) * BLOCK):
-        r = start + tl.arange(0, BLOCK)
-        here = r < ROWS
-        mine = load_rows(x, r, here, c, C)
-        at = y + r.to(tl.int64)[:, None] * LINE + d[None, :]
-        g = tl.load(at, mask=here[:, None] & (d[None, :] < D), other=0.0)
-        slope += inner(mine, g, mine, PRECISION)
-        if WEIGHTED:
-            node = tl.load(owner + r, mask=here, other=0)
-            factor = tl.load(weight + node, mask=here, other=0.0).to(ACC)
-            column += tl.sum(g.to(ACC) * factor[:, None], axis=0)
-        else:
-            column += tl.sum(g.to(ACC), axis=0)
-    _store_blocks(slopes + tl.program_id(0) * PART, slope, c, d, C, D)
-    tl.store(columns + tl.program_id(0) * COLUMN + d, column, mask=d < D)
+        slope += inner(load_rows(u, r, here, c, C), g, turned, PRECISION)
+        column += tl.sum(g.to(ACC), axis=0)
+    _store_blocks(slopes + tl.program_id(0) * C * D, slope, c, d, C, D)
+    tl.store(columns + tl.program_id(0) * C + d, column, mask=d < C)
 
 
 @triton.jit
@@ -348,84 +317,52 @@ def update_backward(
     scale: Tensor,
     d_terms: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the unscaled sums of relus, of W_r and W_v [2, C, C], of b_r and b_v [2, C].
+    """Gradients of the unscaled sums of relus, of W_r and W_v [2, C, C], of b_r, b_v, b_u [3, C].
 
     That of u W_u + b_u is written into the last columns of `d_terms` [P, 3 C] or [P, 4 C].
     """
     size, channels = grad.shape
     back, terms = torch.empty_like(grad), d_terms.size(1) // channels
-    split = apart("update_slopes", grad, channels)
-    layout = tiling("update_rows" if split else "update_backward", grad, channels)
-    gathers = tiling("update_slopes", grad, channels) if split else layout
-    many = gathers.programs(grad)
-    parts = grad.new_empty(many, 2, channels, channels, dtype=accumulator(grad))
-    columns = parts.new_empty(many, 2, channels)
+    layout = tiling("update_backward", grad, channels)
+    programs = layout.programs(grad)
+    parts = grad.new_empty(programs, 2, channels, channels, dtype=accumulator(grad))
+    columns = parts.new_empty(programs, 3, channels)
     if size == 0:
-        return back, parts.new_zeros(2, channels, channels), columns.new_zeros(2, channels)
-    _update_backward[(layout.programs(grad),)](
+        return back, parts.new_zeros(2, channels, channels), columns.new_zeros(3, channels)
+    _update_backward[(programs,)](
         grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, parts, columns, owner, size,
-        channels, terms, not split, layout.block, width(channels), precision(grad), acc_type(grad),
+        channels, terms, layout.block, width(channels), precision(grad), acc_type(grad),
         **layout.launch,
     )  # fmt: skip
-    if split:
-        own_term = d_terms[:, -channels:]
-        slopes("update_slopes", relus, own_term, parts, columns, (arrived, owner))
-        slopes("update_slopes", hidden, grad, parts[:, 1:], columns[:, 1:])
     return back, add_up(parts), add_up(columns)
 
 
 def terms_backward(
-    d_terms: Tensor, u: Tensor, matrix: Tensor, grad: Tensor, adds: bool
+    d_terms: Tensor, u: Tensor, matrix: Tensor, grad: Tensor, adds: bool, d_edge: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of u, of the n matrices [n, C, C] and of the biases of the terms [n, C].
+    """Gradients of u, of the n matrices [n, C, C] and of the bias of the first term [C].
 
-    The terms u W_a, u W_b, … lie side by side in their gradients [P, n C] and in `matrix` [C, n C].
-    `grad` comes to that of u where the layer `adds` u to its result.
+    The terms u W_a + b_a, u W_b, … lie side by side in their gradients [P, n C] and in `matrix`
+    [C, n C]. `grad` comes to that of u where the layer `adds` u to its result. `d_edge` is the
+    gradient of edge terms, where there are any: it has the same sum as that of the first term.
     """
     size, (channels, wide) = u.size(0), matrix.shape
-    du, terms = torch.empty_like(u), wide // channels
-    split = apart("terms_slopes", u, channels)
-    layout = tiling("terms_rows" if split else "terms_backward", u, channels)
+    terms = wide // channels
+    if by_library(u, channels):
+        du = torch.addmm(grad, d_terms, matrix.t()) if adds else d_terms @ matrix.t()
+        slopes = (u.t() @ d_terms).view(channels, terms, channels).transpose(0, 1)
+        summed = d_terms[:, :channels] if d_edge is None else d_edge
+        return du, slopes.to(accumulator(u)).contiguous(), summed.sum(0, dtype=accumulator(u))
+    du, layout = torch.empty_like(u), tiling("terms_backward", u, channels)
     tile, programs = min(layout.columns, width(wide)), layout.programs(u)
-    many = programs
-    if split:
-        gathers = tiling("terms_slopes", u, channels)
-        many = triton.cdiv(gathers.programs(u) * min(gathers.columns, width(wide)), width(wide))
-    parts = u.new_empty(many, terms, channels, channels, dtype=accumulator(u))
-    columns = parts.new_empty(many, terms, channels)
+    parts = u.new_empty(programs, terms, channels, channels, dtype=accumulator(u))
+    columns = parts.new_empty(programs, channels)
     if size == 0:
-        return du, parts.new_zeros(terms, channels, channels), columns.new_zeros(terms, channels)
+        return du, parts.new_zeros(terms, channels, channels), columns.new_zeros(channels)
     for first in range(0, wide, tile):
         _terms_backward[(programs,)](
             d_terms, u, matrix, du if first else grad, du, parts, columns, first, size, channels,
-            wide, adds or first > 0, not split, layout.block, width(channels), tile, precision(u),
+            wide, adds or first > 0, layout.block, width(channels), tile, precision(u),
             acc_type(u), **layout.launch,
         )  # fmt: skip
-    if split:
-        slopes("terms_slopes", u, d_terms, parts, columns)
     return du, add_up(parts), add_up(columns)
-
-
-def slopes(
-    kernel: str,
-    x: Tensor,
-    y: Tensor,
-    parts: Tensor,
-    columns: Tensor,
-    weights: tuple[Tensor, Tensor] | None = None,
-) -> None:
-    """Write what each program gathers of xᵀ · y, n matrices, and of the sums of y's columns.
-
-    `weights` are a weight for each context and the context of each row, for these sums.
-
-    Shapes: x [P, C]; y [P, n C], whose rows may lie apart; parts [programs, at least n, C, C];
-    columns [programs, at least n, C].
-    """
-    (size, channels), wide = x.shape, y.size(1)
-    layout = tiling(kernel, x, channels)
-    tile = min(layout.columns, width(wide))
-    _slopes[(parts.size(0), triton.cdiv(wide, tile))](
-        x, y, *(weights or (x, x)), parts, columns, size, channels, wide, y.stride(0),
-        parts.stride(0), columns.stride(0), weights is not None, layout.block, width(channels),
-        tile, precision(x), acc_type(x), **layout.launch,
-    )  # fmt: skip

@@ -13,7 +13,6 @@ from torch import Tensor
 from smpgnn.ops.kernels.tiles import (
     acc_type,
     accumulator,
-    apart,
     clear_tail,
     context_tiling,
     load_matrix,
@@ -215,31 +214,6 @@ def _message_gradients(
             store_rows(d_terms + 2 * C, passed, r * TERMS, live, c, C)
 
 
-@triton.jit
-def _edge_gradients(
-    back, ab, edge_term, d_edge, ptr, edge_ptr, neighbor, edge, receiver, lift_ptr, source, C,
-    UNIFORM: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
-    t = tl.program_id(0)
-    c = tl.arange(0, BC)
-    node = tl.load(receiver + t)
-    begin = tl.load(edge_ptr + node)
-    if t < tl.load(edge_ptr + node + 1):
-        first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
-        number = tl.load(edge + t) * C
-        e = load_vector(edge_term + number, c, C, ACC)
-        total = tl.zeros([BC], ACC)
-        for start in range(first, last, BLOCK):
-            r = start + tl.arange(0, BLOCK)
-            live = r < last
-            at = source_rows(r, live, first, begin, t, neighbor, lift_ptr, source, UNIFORM)
-            z = load_rows(ab, r * 2, live, c, C).to(ACC) + e[None, :]
-            z += load_rows(ab + C, at * 2, live, c, C).to(ACC)
-            g = load_rows(back, r, live, c, C).to(ACC)
-            total += tl.sum(tl.where(z > 0.0, g, 0.0), axis=0)
-        tl.store(d_edge + number + c, total, mask=c < C)
-
-
 def neighbor_sum(
     rows: Tensor,
     routes: list[Tensor],
@@ -320,26 +294,18 @@ def message_gradients(
     `back` is the gradient of the sums of relus before they are divided by d_avg. The last columns
     of `d_terms` hold that of u W_u; those of a, b and (where there are four) of u W_m are written.
     """
-    ptr, own, scale, edge_ptr, neighbor, edge, lift_ptr, source, receiver = routes[:9]
+    ptr, own, scale, edge_ptr, neighbor, edge, lift_ptr, source = routes[:8]
     out_ptr, out_neighbor, out_edge, back_ptr, back_target, back_edge = routes[9:15]
     contexts, channels = own.numel(), back.size(1)
     edges = 0 if edge_term is None else edge_term.size(0)
     d_edge = ab.new_zeros(edges, channels, dtype=accumulator(ab))
-    split = apart("edge_gradients", back, channels)
     layout = context_tiling("message_gradients", back, contexts, channels)
     if contexts:
         _message_gradients[(contexts,)](
             back, ab, ab if edge_term is None else edge_term, d_terms, d_edge, scale, ptr, edge_ptr,
             neighbor, edge, lift_ptr, source, out_ptr, out_neighbor, out_edge, back_ptr,
             back_target, back_edge, contexts, ab.size(0), channels, source.numel() == 0,
-            edge_term is not None, edges > 0 and not split, d_terms.size(1) > 3 * channels, padded,
+            edge_term is not None, edges > 0, d_terms.size(1) > 3 * channels, padded,
             layout.block, width(channels), acc_type(ab), **layout.launch,
-        )  # fmt: skip
-    if edge_term is not None and edges and contexts and split:
-        layout = context_tiling("edge_gradients", back, contexts, channels)
-        _edge_gradients[(edges,)](
-            back, ab, edge_term, d_edge, ptr, edge_ptr, neighbor, edge, receiver, lift_ptr, source,
-            channels, source.numel() == 0, layout.block, width(channels), acc_type(ab),
-            **layout.launch,
         )  # fmt: skip
     return d_edge

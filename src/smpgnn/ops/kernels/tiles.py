@@ -115,6 +115,9 @@ def add_up(parts: Tensor) -> Tensor:
     return out
 
 
+HALF = (torch.bfloat16, torch.float16)
+
+
 @dataclass(frozen=True)
 class Tiling:
     """How a kernel is laid out.
@@ -147,7 +150,7 @@ TILINGS: dict[tuple[str, int], Tiling] = {
     ("set_linear", 32): Tiling(64, 4, 4),
     ("set_linear", 64): Tiling(128, 4, 4),
     ("set_linear_terms", 32): Tiling(64, 4, 4),
-    ("set_linear_terms", 64): Tiling(64, 4, 3),
+    ("set_linear_terms", 64): Tiling(64, 4, 2),
     ("set_linear_backward", 32): Tiling(64, 4, 2),
     ("set_linear_backward", 64): Tiling(64, 4, 2),
     ("sums", 32): Tiling(32, 1),
@@ -166,24 +169,18 @@ TILINGS: dict[tuple[str, int], Tiling] = {
     ("update", 64): Tiling(64, 4, 2),
     ("update_backward", 32): Tiling(64, 4, 2),
     ("update_backward", 64): Tiling(32, 4, 2),
-    ("update_rows", 64): Tiling(64, 4, 3),
-    ("update_slopes", 64): Tiling(64, 4, 3),
-    ("message_gradients", 32): Tiling(32, 2),
-    ("message_gradients", 64): Tiling(32, 4),
+    ("message_gradients", 32): Tiling(32, 4),
+    ("message_gradients", 64): Tiling(16, 2),
     ("terms_backward", 32): Tiling(64, 4, 2),
     ("terms_backward", 64): Tiling(32, 8, 2, columns=128),
-    ("terms_rows", 64): Tiling(32, 8, 2),
-    ("terms_slopes", 64): Tiling(64, 8, 2, columns=128),
 }
-#: These are launches of their own where they have an entry above and there are `MANY` rows; else
-#: the kernel that makes the gradients of rows does their work, too.
-APART = ("update_slopes", "terms_slopes", "edge_gradients")
-MANY = 2**16
+#: Products of so wide rows, and so many, are faster by the library of the card than by a kernel of
+#: ours that makes several of them in one pass: the sums of gradients do not fit into registers.
+WIDE, MANY = 64, 2**16
 
 
-def apart(kernel: str, rows: Tensor, channels: int) -> bool:
-    """Whether one of `APART` is a launch of its own."""
-    return rows.size(0) >= MANY and (kernel, width(channels)) in TILINGS
+def by_library(rows: Tensor, channels: int) -> bool:
+    return rows.size(0) >= MANY and width(channels) >= WIDE and rows.dtype not in HALF
 
 
 def tiling(kernel: str, rows: Tensor, channels: int) -> Tiling:
