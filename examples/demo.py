@@ -49,7 +49,7 @@ def draw(results: dict[str, Result], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fast SMP and GIN on 4-cycles.")
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder for the results")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
     options = parser.parse_args()
     results: dict[str, Result] = {}
     for model, name in NAMES.items():

@@ -236,21 +236,24 @@ def normalize(norm: nn.Module, values: Sequence[Tensor]) -> list[Tensor]:
 def graph_extractor(module: GraphExtractor, u: Tensor, graph: DenseGraph) -> Tensor:
     """MLP(Σ_i U_i[i], Σ_ij U_i[j]), both divided by their number of terms for 'mean': [C].
 
-    For 'max' the largest terms instead of the sums.
+    For 'max' the largest terms instead of the sums; zeros for an empty graph.
     """
-    if module.reduce == "max" and graph.num_nodes:
-        own = torch.stack([u[i, graph.identifier[i]] for i in range(graph.num_nodes)])
-        largest = torch.cat([own.amax(0), u.amax((0, 1))])
-        return perceptron(module.hidden, module.out, largest)
-    trace, total = u.new_zeros(u.size(-1)), u.new_zeros(u.size(-1))
-    for i in range(graph.num_nodes):
-        trace = trace + u[i, graph.identifier[i]]
-        for r in range(graph.num_rows):
-            total = total + u[i, r]
-    if module.reduce == "mean" and graph.num_nodes:
-        trace = trace / graph.num_nodes
-        total = total / (graph.num_nodes * graph.num_rows)
-    return perceptron(module.hidden, module.out, torch.cat([trace, total]))
+    parts = []
+    for way in module.reduce.split("+"):
+        trace, total = u.new_zeros(u.size(-1)), u.new_zeros(u.size(-1))
+        if way == "max" and graph.num_nodes:
+            own = torch.stack([u[i, graph.identifier[i]] for i in range(graph.num_nodes)])
+            trace, total = own.amax(0), u.amax((0, 1))
+        elif way != "max":
+            for i in range(graph.num_nodes):
+                trace = trace + u[i, graph.identifier[i]]
+                for r in range(graph.num_rows):
+                    total = total + u[i, r]
+        if way == "mean" and graph.num_nodes:
+            trace = trace / graph.num_nodes
+            total = total / (graph.num_nodes * graph.num_rows)
+        parts += [trace, total]
+    return perceptron(module.hidden, module.out, torch.cat(parts))
 
 
 def node_extractor(module: NodeExtractor, u: Tensor, graph: DenseGraph) -> Tensor:
@@ -286,15 +289,13 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
         rows = [u[i, 0] for i in range(graph.num_nodes)]
         return perceptron(module.hidden, module.out, stack(rows, u, u.size(-1)))
     assert isinstance(module, NodePooling)
-    if graph.num_nodes == 0:
-        return perceptron(module.hidden, module.out, u.new_zeros(u.size(-1)))
-    if module.reduce == "max":
-        return perceptron(module.hidden, module.out, u[:, 0].amax(0))
-    divisor = graph.num_nodes if module.reduce == "mean" else 1
-    total = u.new_zeros(u.size(-1))
-    for i in range(graph.num_nodes):
-        total = total + u[i, 0] / divisor
-    return perceptron(module.hidden, module.out, total)
+    parts = []
+    for way in module.reduce.split("+"):
+        total = u.new_zeros(u.size(-1))
+        for i in range(graph.num_nodes if way != "max" else 0):
+            total = total + u[i, 0] / (graph.num_nodes if way == "mean" else 1)
+        parts.append(u[:, 0].amax(0) if way == "max" and graph.num_nodes else total)
+    return perceptron(module.hidden, module.out, torch.cat(parts))
 
 
 # ---------------------------------------------------------------------------- networks

@@ -36,7 +36,7 @@ def random_context(graphs: list[Structure], identifiers: str, seed: int) -> tupl
 
 
 @pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("reduce", ["mean", "sum", "max"])
+@pytest.mark.parametrize("reduce", ["mean", "sum", "max", "sum+max"])
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_graph_extractor_equals_the_oracle(
     reduce: str, identifiers: str, graphs: list[Structure], seed: int

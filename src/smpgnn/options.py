@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smpgnn.catalogue import MODELS
+from smpgnn.catalogue import MODELS, READOUTS
 from smpgnn.errors import InputError
 
 
@@ -39,7 +39,7 @@ class TrainOptions:
     divide_update: bool = _option(False, "divide all of the update by the average degree")
     shared_extractor: bool = _option(False, "one extractor after all layers, to save weights")
     extractor_channels: int = _option(0, "width of the extracted features; 0: four times the width")
-    readout: str = _option("mean", "how the nodes of a graph are joined", ("mean", "sum", "max"))
+    readout: str = _option("mean", "how the nodes of a graph are joined", READOUTS)
     checkpoint: bool = _option(False, "keep only the input of each layer: less memory, more time")
     epochs: int = _option(100, "passes over the training data")
     batch_size: int = _option(64, "graphs in a batch")
@@ -93,6 +93,7 @@ class CyclesOptions(TrainOptions):
     num_layers: int = _option(0, "number of layers; 0: k")
     epochs: int = _option(50, "passes over the training data")
     set_scale: float = _option(0.1, "factor on the initial set terms W2 and W3")
+    readout: str = _option("max", "how the nodes of a graph are joined", READOUTS)
 
     @classmethod
     def task_name(cls) -> str:
@@ -207,6 +208,7 @@ PAPER: dict[str, dict[str, Any]] = {
         "clip": 10.0,
         "dropout": 0.5,
         "residual": False,
+        "readout": "mean",
         "extractor_channels": 128,
     },
     "properties": {

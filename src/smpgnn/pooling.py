@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smpgnn.catalogue import READOUTS
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
 from smpgnn.ops import NodeSets, set_to_set
-
-#: How the nodes of a graph are joined.
-READOUTS = ("mean", "sum", "max")
 
 
 class GraphExtractor(nn.Module):
@@ -29,7 +27,7 @@ class GraphExtractor(nn.Module):
     Args:
         in_channels: width of the contexts.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum' or 'max'.
+        reduce: 'mean', 'sum', 'max', or two of them: 'mean+max', 'sum+max'.
 
     Shapes: rows [P, in_channels] to [B, out_channels].
     """
@@ -38,24 +36,28 @@ class GraphExtractor(nn.Module):
         super().__init__()
         check_readout("reduce", reduce)
         self.reduce = reduce
-        self.hidden = nn.Linear(2 * in_channels, out_channels)
+        ways = reduce.count("+") + 1
+        self.hidden = nn.Linear(2 * ways * in_channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
         return self.perceptron(self.pool(context, index))
 
     def pool(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        """Trace and sum, side by side, [B, 2 in_channels]."""
-        if self.reduce == "mean":
+        """Trace and sum, side by side, [B, 2 in_channels], for each way of the readout."""
+        parts = [self._pool(way, context, index) for way in self.reduce.split("+")]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def _pool(self, way: str, context: LocalContext, index: ContextIndex) -> Tensor:
+        if way == "mean":
             # All contexts of a graph have equally many rows, so the mean of means is the mean.
-            both = torch.cat([context.own(), context.mean()], dim=1)
-            return index.graph_mean(both)
-        if self.reduce == "max":
+            return index.graph_mean(torch.cat([context.own(), context.mean()], dim=1))
+        if way == "max":
             return index.graph_max(torch.cat([context.own(), context.max()], dim=1))
         return index.graph_sum(torch.cat([context.own(), context.sum()], dim=1))
 
     def perceptron(self, pooled: Tensor) -> Tensor:
-        """[…, 2 in_channels] to […, out_channels]."""
+        """What is pooled, […, 2 in_channels] or twice that, to […, out_channels]."""
         out: Tensor = self.out(F.relu(self.hidden(pooled)))
         return out
 
@@ -145,7 +147,7 @@ class NodePooling(nn.Module):
     Args:
         in_channels: width of the rows.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum' or 'max' over the nodes of a graph.
+        reduce: 'mean', 'sum' or 'max' over the nodes of a graph, or 'mean+max', 'sum+max'.
 
     Shapes: rows [N, in_channels], one a node, to [B, out_channels].
     """
@@ -154,12 +156,14 @@ class NodePooling(nn.Module):
         super().__init__()
         check_readout("reduce", reduce)
         self.reduce = reduce
-        self.hidden = nn.Linear(in_channels, out_channels)
+        self.hidden = nn.Linear((reduce.count("+") + 1) * in_channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
         pools = {"mean": index.graph_mean, "sum": index.graph_sum, "max": index.graph_max}
-        out: Tensor = self.out(F.relu(self.hidden(pools[self.reduce](context.own()))))
+        own = context.own()
+        pooled = torch.cat([pools[way](own) for way in self.reduce.split("+")], dim=1)
+        out: Tensor = self.out(F.relu(self.hidden(pooled)))
         return out
 
 

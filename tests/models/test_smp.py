@@ -40,6 +40,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"edge_channels": 2, "towers": 2, "message_residual": True, "update_residual": True},
     {"pooling": "sum"},
     {"readout": "max", "layer": "fast"},
+    {"readout": "mean+max", "layer": "fast", "shared_extractor": True},
     {"readout": "sum", "shared_extractor": True},
     {"pooling": "mean", "edge_channels": 2, "residual": True},
     {"pooling": "max", "layer": "fast", "extractor_channels": 5},

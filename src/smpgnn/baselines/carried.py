@@ -16,10 +16,14 @@ from smpgnn.context import LocalContext, RowLayout
 
 @dataclass(frozen=True, eq=False)
 class CarryingContext(LocalContext):
-    """A context with more fields, which `with_rows` keeps as they are."""
+    """A context with more fields, which `with_rows` and `measured` keep as they are."""
 
     def with_rows(self, rows: Tensor) -> CarryingContext:
-        return replace(self, rows=rows)
+        return replace(self, rows=rows, moments=None)
+
+    def measured(self, squares: bool = False) -> CarryingContext:
+        known = super().measured(squares)
+        return replace(self, rows=known.rows, moments=known.moments)
 
 
 def normalize(norm: nn.Module, values: Tensor, layout: RowLayout | None = None) -> Tensor:

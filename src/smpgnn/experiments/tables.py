@@ -133,10 +133,9 @@ _OTHER_SIZES = tuple(
 )
 
 _CYCLE_PARTS_NOTE = (
-    "SMP is the row of that name in the table of the paper. Row means: W2 and W3 of the set map, "
-    "by which every context sees the mean of its rows, as in the paper. Mean readout: the trace "
-    "and the sum of the contexts are divided by the number of their terms, as in the authors' "
-    "code, where the row SMP takes the largest terms."
+    "Row means: W2 and W3 of the set map add the mean of a context's rows to each of its rows, as "
+    "in the paper. Readout: one vector is made of all contexts of a graph by their mean, as in the "
+    "authors' code, or by their maximum, which one node that has found a cycle can set."
 )
 
 
@@ -220,8 +219,8 @@ _ALL = (
         trainings=_OTHER_SIZES,
         note="'in' is the size of training (20, 31, 50), 'out' the largest (36, 56, 72); the "
         "weights are chosen on the size between (28, 42, 66). SMP is Fast SMP without W2 and W3 of "
-        "the set map (the mean row) and with the maximum over nodes; cycle_generalization_parts "
-        "says what each is worth.",
+        "the set map (the mean row) and with the maximum over nodes; what each of the two is worth "
+        "stands under 'what breaks on larger graphs'.",
     ),
     Table(
         name="cycle_less_data",
@@ -271,7 +270,8 @@ _ALL = (
             Row("without row means, mean readout", "fast-smp", _LOCAL_MEAN),
         ),
         trainings=_cycle_cells("independent"),
-        note=_CYCLE_PARTS_NOTE,
+        note="SMP is that of Table 1a, with row means and the maximum; every other row is the same "
+        f"network but for what its name says. {_CYCLE_PARTS_NOTE}",
         like="cycle_detection",
     ),
     Table(
@@ -289,7 +289,9 @@ _ALL = (
             Row("row means, mean readout (paper)", "fast-smp", _PAPER),
         ),
         trainings=_OTHER_SIZES,
-        note=_CYCLE_PARTS_NOTE,
+        note="SMP is that of Table 1b, without row means and with the maximum; every other row is "
+        "the same network with what its name says, trained and tested on the same graphs. "
+        f"{_CYCLE_PARTS_NOTE}",
         like="cycle_generalization",
     ),
     Table(

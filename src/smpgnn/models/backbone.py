@@ -154,8 +154,6 @@ class Backbone(nn.Module):
 
     def _measured(self, context: LocalContext, number: int) -> LocalContext:
         """The contexts after layer `number`, with what extractors and the next norm ask of them."""
-        if type(context) is not LocalContext:
-            return context
         norm = self.norms[number] if number < self.num_layers else None
         return context.measured(squares=self.training and isinstance(norm, RowBatchNorm))
 

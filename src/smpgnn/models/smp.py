@@ -52,8 +52,9 @@ class SMP(nn.Module):
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
             an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
             with weights of its own is shared by all extractors.
-        readout: for graphs: 'mean', 'sum' or 'max', how the extractor joins nodes and pairs; with
-            'max' what is learned on small graphs holds on larger ones where one place decides.
+        readout: for graphs: 'mean', 'sum', 'max', 'mean+max' or 'sum+max', how the extractor joins
+            nodes and pairs; with 'max' what is learned on small graphs holds on larger ones where
+            one place decides.
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output.
         announced_channels: so many of the node features, the first ones, are known to every node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,32 +59,36 @@ class TableReport:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows to show: all, of reduced runs those that have any."""
-        there = {record.row for record in self.records}
-        return tuple(row for row in self.table.rows if row.name in there or not self.reduced)
+        """The rows to show: those that have a record or stand in the paper."""
+        printed = () if self.paper is None or self.reduced else self.paper.rows
+        return tuple(r for r in self.table.rows if r.name in self._trained or r.name in printed)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the rows that have no record yet."""
+        return tuple(row.name for row in self.table.rows if row.name not in self._trained)
+
+    @property
+    def _trained(self) -> set[str]:
+        return {record.row for record in self.records}
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The columns to show, likewise."""
+        """The columns to show: all, of reduced runs those that have any."""
         there = {record.cell_name for record in self.records}
         return tuple(cell for cell in self.table.cells if cell.name in there or not self.reduced)
 
     def best(self, cell: str) -> float | None:
-        """The best mean of a column."""
+        """The best mean of a column, None where there are not two to compare."""
         means = [self.summary(row.name, cell).mean for row in self.table.rows]
         known = [mean for mean in means if mean is not None]
-        if not known:
+        if len(known) < 2:
             return None
         return max(known) if self.table.larger_is_better else min(known)
 
     @property
     def protocols(self) -> list[str]:
         return sorted({record.protocol for record in self.records})
-
-    @property
-    def protocol_text(self) -> str:
-        texts = [f"{name}: {PROTOCOLS[name].text}" for name in self.protocols if name in PROTOCOLS]
-        return "; ".join(texts)
 
     @property
     def trainings(self) -> list[tuple[str, str, tuple[Record, ...]]]:
@@ -144,6 +149,26 @@ class Report:
     reduced: tuple[TableReport, ...]
     scaling: tuple[Scaling, ...]
     timings: tuple[Timings, ...]
+
+    @property
+    def of_the_paper(self) -> tuple[TableReport, ...]:
+        return tuple(table for table in self.tables if table.paper is not None)
+
+    @property
+    def beyond(self) -> tuple[TableReport, ...]:
+        """The tables that the paper does not have, as far as they are trained."""
+        return tuple(table for table in self.tables if table.paper is None and table.records)
+
+    @property
+    def to_come(self) -> tuple[TableReport, ...]:
+        """Those that are not."""
+        return tuple(table for table in self.tables if table.paper is None and not table.records)
+
+    @property
+    def protocol_texts(self) -> list[str]:
+        """The protocols of the records, each in a sentence."""
+        names = sorted({record.protocol for record in self.records} & set(PROTOCOLS))
+        return [f"Protocol {name}: {PROTOCOLS[name].text}." for name in names]
 
 
 def collect(results: str | Path) -> Report:
@@ -209,7 +234,7 @@ def _benchmarks(folder: Path) -> tuple[list[Scaling], list[Timings]]:
             raise InputError(f"{path}: cannot be read: {error}.") from error
         if not isinstance(content, dict):
             continue
-        device = str(content.get("device", ""))
+        device = _device(str(content.get("device", "")))
         layers = [
             _method(entry)
             for entry in _dicts(content.get("results"))
@@ -219,10 +244,22 @@ def _benchmarks(folder: Path) -> tuple[list[Scaling], list[Timings]]:
         if layers:
             scaling.append(Scaling(path.stem, device, "one layer", tuple(layers)))
         elif steps:
-            scaling.append(Scaling(path.stem, device, "a training step on one graph", steps))
+            scaling.append(
+                Scaling(
+                    path.stem, device, "a training step on one graph (layer, kind of graph)", steps
+                )
+            )
         elif _dicts(content.get("rows")):
             timings.append(Timings(path.stem, device, tuple(_dicts(content["rows"]))))
     return scaling, timings
+
+
+def _device(words: str) -> str:
+    """'2 thread(s)' are those of a CPU."""
+    found = re.fullmatch(r"(\d+) thread\S*", words)
+    if found is None:
+        return words
+    return f"CPU, {found[1]} thread{'' if found[1] == '1' else 's'}"
 
 
 def _method(entry: dict[str, Any]) -> Method:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 _WIDTH, _PLOT_HEIGHT = 360.0, 190.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 10.0, 26.0, 38.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 10.0, 26.0, 38.0
 _LEGEND_LINE, _CHARACTER = 15.0, 6.1
 _DASHES = ("", "6 3", "2 2")
 COLOURS = 10

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
 from smpgnn.experiments.records import Choice, Record, Trial
+from smpgnn.experiments.tables import Table
 from smpgnn.report.collect import Scaling, Summary, TableReport, Timings
+from smpgnn.report.columns import Group, column_groups
 from smpgnn.report.markdown import number, signed
+from smpgnn.report.overview import Line
 
 
 @dataclass(frozen=True)
@@ -30,26 +35,57 @@ def figure(value: float, shown: str) -> Entry:
     return Entry(escape(shown), repr(float(value)))
 
 
-def sortable(heads: Sequence[str], rows: Sequence[Sequence[Entry]]) -> str:
-    """A table whose columns sort; the first entry of a row is its head."""
-    head = "".join(
-        f'<th scope="col"><button type="button">{escape(name).replace(", ", ",<br>")}</button></th>'
-        for name in heads
-    )
+def sortable(
+    heads: Sequence[str], rows: Sequence[Sequence[Entry]], groups: Sequence[Group] = ()
+) -> str:
+    """A table whose columns sort; the first entry of a row is its head.
+
+    With `groups` the columns after the first stand under the groups' names.
+    """
+    starts = _starts(groups)
     body = []
     for first, *rest in rows:
         cells = "".join(
-            f'<td data-value="{escape(entry.value)}"'
-            f"{f' class={chr(34)}{entry.kind}{chr(34)}' if entry.kind else ''}>{entry.html}</td>"
-            for entry in rest
+            f'<td data-value="{escape(entry.value)}"{_class(entry.kind, place in starts)}>'
+            f"{entry.html}</td>"
+            for place, entry in enumerate(rest)
         )
         body.append(
             f'<tr><th scope="row" data-value="{escape(first.value)}">{first.html}</th>{cells}</tr>'
         )
     return (
-        f'<div class="scroll"><table class="sortable"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        '<div class="scroll" tabindex="0"><table class="sortable">'
+        f"<thead>{_head(heads, groups)}</thead><tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def _head(heads: Sequence[str], groups: Sequence[Group]) -> str:
+    """One line of heads, or the groups above them; the first head stands beside both."""
+    starts, span = _starts(groups), ' rowspan="2"' if groups else ""
+    first, *rest = (f'<button type="button">{escape(name)}</button>' for name in heads)
+    first = f'<th scope="col"{span}>{first}</th>'
+    line = "".join(
+        f'<th scope="col"{_class("", place in starts)}>{name}</th>'
+        for place, name in enumerate(rest)
+    )
+    if not groups:
+        return f"<tr>{first}{line}</tr>"
+    above = "".join(
+        f'<th scope="colgroup" colspan="{len(group.heads)}"'
+        f"{_class('group', place > 0)}>{escape(group.name)}</th>"
+        for place, group in enumerate(groups)
+    )
+    return f"<tr>{first}{above}</tr><tr>{line}</tr>"
+
+
+def _starts(groups: Sequence[Group]) -> set[int]:
+    """Where groups begin, but for the first."""
+    return set(accumulate(len(group.heads) for group in groups[:-1]))
+
+
+def _class(kind: str, start: bool) -> str:
+    names = " ".join(name for name in (kind, "start" if start else "") if name)
+    return f' class="{names}"' if names else ""
 
 
 def results_table(report: TableReport) -> str:
@@ -65,7 +101,34 @@ def results_table(report: TableReport) -> str:
         ]
         for row in report.rows
     ]
-    return sortable(["method", *(cell.label for cell in report.cells)], rows)
+    groups = column_groups(report.cells)
+    heads = [head for group in groups for head in group.heads]
+    return sortable(["method", *heads], rows, groups if len(groups) > 1 else ())
+
+
+def overview_table(lines: Sequence[Line]) -> str:
+    """What SMP has reached, a line for each group of columns, with links to the tables."""
+    heads = ["mean over the columns", "SMP", "paper's SMP", "best other", "what is measured"]
+    return sortable(heads, [_overview_line(line) for line in lines])
+
+
+def _overview_line(line: Line) -> list[Entry]:
+    table, digits = line.report.table, line.report.table.digits
+    start, _, about = table.title.partition(": ")
+    name = start if start.startswith("Table") else table.name.replace("_", " ")
+    shown = f"{name}, {line.columns}" if line.columns else name
+    part = f" <small>{line.trained} of {line.of} columns</small>" if line.trained < line.of else ""
+    best = Entry("—")
+    if line.other is not None:
+        mean, row = line.other.mean, escape(line.other.row)
+        best = Entry(f"{number(mean, digits)}<small>{row}</small>", repr(mean))
+    return [
+        Entry(f'<a href="#{table.name}">{escape(shown)}</a>{part}', shown),
+        Entry(f"<strong>{number(line.ours, digits)}</strong>", repr(line.ours)),
+        Entry("—") if line.paper is None else figure(line.paper, number(line.paper, digits)),
+        best,
+        Entry(escape(f"{table.metric}: {about}"), about, "text long"),
+    ]
 
 
 def _result(report: TableReport, summary: Summary, best: float | None) -> Entry:
@@ -119,25 +182,26 @@ def costs_table(report: TableReport) -> str:
     return sortable(heads, rows)
 
 
-def choices_table(choices: Sequence[Choice]) -> str:
+def choices_table(table: Table, choices: Sequence[Choice]) -> str:
     """The candidates of each search with their values on held-back training graphs."""
+    labels = {training.name: training.cells[0].label for training in table.trainings}
     rows = [
         [
             text(choice.row),
-            text(choice.training),
+            text(labels.get(choice.training, choice.training)),
             figure(trial.lr, f"{trial.lr:g}"),
             text(trial.readout),
             Entry(escape(trial.error or "—"), "", "text")
             if trial.validation is None
             else figure(trial.validation, f"{trial.validation:.4g}"),
             figure(trial.epochs, str(trial.epochs)),
-            text("chosen" if _won(trial, choice) else ""),
+            Entry("<strong>chosen</strong>", "chosen", "text") if _won(trial, choice) else text(""),
         ]
         for choice in choices
         for trial in choice.trials
     ]
     metric = choices[0].metric
-    heads = ["method", "chosen at", "rate", "readout", f"held back: {metric}", "epochs", ""]
+    heads = ["method", "chosen at", "rate", "readout", f"held back: {metric}", "epochs", "result"]
     return sortable(heads, rows)
 
 
@@ -193,18 +257,30 @@ def timings_table(timings: Timings) -> str:
 
 
 def scaling_table(scaling: Scaling) -> str:
-    """What the paper states for a layer beside the measured growth with the number of nodes."""
+    """The measured growth with the number of nodes, beside what the paper states for a layer."""
+    if not any(method.paper_memory or method.paper_time for method in scaling.methods):
+        rows = [
+            [text(method.name), _exponent(method.memory_exponent), _exponent(method.time_exponent)]
+            for method in scaling.methods
+        ]
+        return sortable(["method", "memory grows with", "time grows with"], rows)
     rows = [
         [
             text(method.name),
-            text(method.paper_memory or "—"),
+            _formula(method.paper_memory),
             _exponent(method.memory_exponent),
-            text(method.paper_time or "—"),
+            _formula(method.paper_time),
             _exponent(method.time_exponent),
         ]
         for method in scaling.methods
     ]
     return sortable(["method", "paper: memory", "measured", "paper: time", "measured"], rows)
+
+
+def _formula(words: str) -> Entry:
+    """'n chi c^2' as it is written."""
+    shown = re.sub(r"\^(\d)", r"<sup>\1</sup>", escape(words or "—").replace("chi", "χ"))
+    return Entry(shown, words, "text")
 
 
 def _exponent(value: float | None) -> Entry:

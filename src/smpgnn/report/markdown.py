@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+from collections.abc import Sequence
 
 from smpgnn.report.collect import Report, Summary, TableReport
+from smpgnn.report.columns import column_groups
 from smpgnn.report.extrapolation import TITLE as LARGER
 from smpgnn.report.extrapolation import UNIT, extrapolation_lines
 
@@ -32,7 +33,9 @@ def markdown(report: Report) -> str:
         "Built by `smpgnn report` from the records in `results/`; nothing here is typed by hand.",
         "A cell reads: ours ± standard deviation over the seeds (paper, difference).",
     ]
-    full = [table for table in report.tables if table.records]
+    for text in report.protocol_texts:
+        lines += ["", text]
+    full = [table for table in (*report.of_the_paper, *report.beyond) if table.records]
     for table in full:
         lines += ["", f"## {table.table.title}", "", *_table(table), "", *_costs(table)]
         larger = extrapolation_lines(table, table.table.digits)
@@ -77,11 +80,19 @@ def seeds_text(report: TableReport) -> str:
     return f"{low} seed{'s' if low > 1 else ''} a cell" if low == high else f"{low} to {high} seeds"
 
 
+def missing_text(report: TableReport) -> str:
+    """Which rows are to come, in words; '' if none."""
+    return f"Not trained yet: {'; '.join(report.missing)}." if report.missing else ""
+
+
 def _table(report: TableReport) -> list[str]:
     table = report.table
     head = f"{table.metric}; protocol {', '.join(report.protocols)}; {seeds_text(report)}."
-    lines = [f"{head[0].upper()}{head[1:]} {table.note}".strip(), ""]
-    lines.append("| | " + " | ".join(cell.label for cell in report.cells) + " |")
+    words = [f"{head[0].upper()}{head[1:]}", table.note]
+    if not report.reduced:
+        words.append(missing_text(report))
+    lines = [" ".join(word for word in words if word), ""]
+    lines.append("| | " + " | ".join(_heads(report)) + " |")
     lines.append("|---" * (1 + len(report.cells)) + "|")
     for row in report.rows:
         cells = [cell_text(report.summary(row.name, c.name), table.digits) for c in report.cells]
@@ -89,19 +100,39 @@ def _table(report: TableReport) -> list[str]:
     return lines
 
 
+def _heads(report: TableReport) -> list[str]:
+    """The heads of the columns; what a group shares stands in its first alone."""
+    heads = []
+    for group in column_groups(report.cells):
+        first, *rest = group.heads
+        heads += [f"{group.name}: {first}" if group.name else first, *rest]
+    return heads
+
+
 def _costs(report: TableReport) -> list[str]:
+    """A line a row: the range over its trainings."""
     lines = [
-        "| | trained for | parameters | epochs | time a run (s) | time an epoch (s) "
-        "| peak memory (MiB) | device |",
-        "|---|---|---|---|---|---|---|---|",
+        "| | trainings | parameters | epochs | time an epoch (s) | peak memory (MiB) | device |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for row, label, records in report.trainings:
-        first = records[0]
-        device = f"{first.device}, {first.jobs} at a time"
+    for row in report.rows:
+        records = [r for name, _, several in report.trainings if name == row.name for r in several]
+        if not records:
+            continue
+        memory = _range([r.peak_memory_mib for r in records], ",.0f")
+        kinds = ", ".join(sorted({record.memory_of for record in records}))
+        devices = ", ".join(sorted({record.device for record in records}))
         lines.append(
-            f"| {row} | {label} | {first.parameters:,} | {fmean(r.epochs for r in records):.0f} "
-            f"| {fmean(r.wall_time_s for r in records):.0f} "
-            f"| {fmean(r.seconds_per_epoch for r in records):.3g} "
-            f"| {max(r.peak_memory_mib for r in records):.0f} ({first.memory_of}) | {device} |"
+            f"| {row.name} | {len(records)} | {_range([r.parameters for r in records], ',.0f')} "
+            f"| {_range([r.epochs for r in records], '.0f')} "
+            f"| {_range([r.seconds_per_epoch for r in records], '.3g')} "
+            f"| {memory} ({kinds}) "
+            f"| {devices}, {_range([r.jobs for r in records], '.0f')} at a time |"
         )
     return lines
+
+
+def _range(values: Sequence[float], how: str) -> str:
+    """From the lowest to the highest, one number where they read alike."""
+    low, high = format(min(values), how), format(max(values), how)
+    return low if low == high else f"{low}–{high}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
@@ -16,6 +17,7 @@ from smpgnn.report.figures import standalone
 from smpgnn.report.html_tables import (
     choices_table,
     costs_table,
+    overview_table,
     results_table,
     runs_table,
     scaling_table,
@@ -23,79 +25,138 @@ from smpgnn.report.html_tables import (
     shared_settings,
     timings_table,
 )
-from smpgnn.report.markdown import seeds_text
+from smpgnn.report.markdown import missing_text, seeds_text
+from smpgnn.report.overview import overview
 
 LARGER_TEXT = (
     "The networks of the table, as trained, on test graphs of growing size; the first point is the "
     "table's. Lines are means over the seeds, bands reach from the lowest to the highest."
 )
 TITLE = "Structural message-passing: results beside the paper's"
+ABOUT = (
+    "Structural message-passing (SMP) gives every node of a graph a local context: a matrix with a "
+    "row for every other node. This page shows what SMP and its rivals, trained with smpgnn, reach "
+    "on the tables of Vignac, Loukas and Frossard (Building powerful and equivariant graph neural "
+    "networks with structural message-passing, NeurIPS 2020), beside the numbers printed there."
+)
+READING = (
+    "Tables: a cell holds our mean over the seeds, ± their standard deviation where there are "
+    "several, the paper's number and the difference (ours minus the paper's; green: ours is "
+    "better). Bold is the best of a column, — what is not trained. A click on a head sorts."
+)
+#: What the benchmarks that are lists of cases measure, by the first word of their names.
+TIMINGS = {
+    "step": (
+        "One training step",
+        "Ours; the naive way, with contexts padded to the largest graph and a message per edge; "
+        "PPGN and GIN in the same frame. On a GPU ours is recorded as a CUDA graph, eager is the "
+        "same without. Memory is the peak of live tensors.",
+    ),
+    "gpu": (
+        "Recorded steps and what the memory of the card allows",
+        "Steps that follow one another, one that is waited for (alone), and the floor: the bytes "
+        "that the layers must move, at the speed of a large copy.",
+    ),
+    "memory": ("Estimated and measured memory of a training step", "All in MiB."),
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with its anchor."""
+
+    name: str
+    title: str
+    content: str
 
 
 def page(report: Report) -> str:
     """The whole page."""
-    sections = [(t.table.name, t.table.title, _table_section(t)) for t in report.tables]
-    by_name = {table.table.name: table for table in report.tables}
-    for selection in SELECTIONS.values():
-        charts = loss_figures(selection, by_name[selection.table])
-        if charts:
-            text = f"<p>From the records of {escape(selection.table)}.</p>{_figures(charts)}"
-            sections.append((selection.name, selection.title, text))
-    if report.scaling or report.timings:
-        sections.append(("scaling", "Time and memory by the size of graphs", _benchmarks(report)))
-    if report.reduced:
-        sections.append(("reduced", "Reduced runs: not comparable", _reduced(report.reduced)))
+    sections = _sections(report)
     links = "".join(
-        f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, _ in sections
+        f'<li><a href="#{part.name}">{escape(part.title)}</a></li>' for part in sections
     )
     body = "".join(
-        f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>'
-        for name, title, content in sections
+        f'<section id="{part.name}"><h2>{escape(part.title)}</h2>{part.content}</section>'
+        for part in sections
     )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{TITLE}</title><style>\n{_asset('style.css')}</style></head><body>\n"
         f"<header><h1>{TITLE}</h1>{_introduction(report)}</header>"
-        f"<nav aria-label='Tables'><ul>{links}</ul></nav>\n<main>{body}</main>\n"
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n<main>{body}</main>\n'
         f"<script>\n{_asset('sort.js')}</script></body></html>\n"
     )
 
 
+def _sections(report: Report) -> list[Section]:
+    """The paper's tables and figure, what goes beyond it, costs, and what is left."""
+    sections = [_table_section(table) for table in report.of_the_paper]
+    by_name = {table.table.name: table for table in report.tables}
+    for selection in SELECTIONS.values():
+        charts = loss_figures(selection, by_name[selection.table])
+        if charts:
+            text = "<p>The paper's figure of training losses, from the records of Table 1a.</p>"
+            sections.append(Section(selection.name, selection.title, text + _figures(charts)))
+    sections += [_table_section(table) for table in report.beyond]
+    if report.scaling or report.timings:
+        title = "Time and memory by the size of graphs"
+        sections.append(Section("scaling", title, _benchmarks(report)))
+    if report.reduced:
+        title = "Reduced runs: not comparable"
+        sections.append(Section("reduced", title, _reduced(report.reduced)))
+    if report.protocol_texts:
+        texts = "".join(f"<p>{escape(text)}</p>" for text in report.protocol_texts)
+        sections.append(Section("protocols", "How the networks were trained", texts))
+    if report.to_come:
+        sections.append(Section("to-come", "Not trained yet", _to_come(report.to_come)))
+    return sections
+
+
 def _introduction(report: Report) -> str:
     full = [record for record in report.records if not record.reduced]
-    devices = sorted({record.device for record in full})
-    commits = sorted({record.commit or "unknown" for record in full})
-    lines = [
-        "Vignac, Loukas and Frossard: Building powerful and equivariant graph neural networks with "
-        "structural message-passing, NeurIPS 2020. The paper gives no spread over seeds.",
-        f"{len(full)} records of full runs"
-        + (f" on {', '.join(devices)}; source at {', '.join(commits)}." if full else "."),
-        "A cell holds our mean over the seeds, ± the standard deviation over them, the paper's "
-        "number and the difference (ours minus the paper's; green: ours is better). Bold is the "
-        "best of a column. A click on a head sorts.",
-    ]
-    return "".join(f"<p>{escape(line)}</p>" for line in lines)
+    lines = overview(report)
+    parts = [f"<p>{escape(ABOUT)}</p>"]
+    if lines:
+        parts.append(overview_table(lines))
+    parts.append(f"<p>{escape(READING)}</p>")
+    source = f"{len(full)} records of full runs"
+    if full:
+        devices = sorted({record.device for record in full})
+        commits = sorted({record.commit or "unknown" for record in full})
+        source += f" on {', '.join(devices)}; source at {', '.join(commits)}"
+    text = f"{source}. The paper gives no spread over seeds."
+    parts.append(f'<p class="muted">{escape(text)}</p>')
+    return "".join(parts)
 
 
-def _table_section(report: TableReport) -> str:
-    table = report.table
-    parts = []
+def _table_section(report: TableReport) -> Section:
+    table, parts = report.table, []
     if report.records:
-        about = f"{table.metric}. {seeds_text(report)}. Protocol {report.protocol_text}."
-        parts.append(f"<p>{_upper(about)}</p>")
-    else:
+        links = ", ".join(f'<a href="#protocols">{escape(name)}</a>' for name in report.protocols)
         parts.append(
-            f"<p>{_upper(table.metric)}. Not trained yet: "
-            f"<code>smpgnn reproduce {escape(table.name)}</code>.</p>"
+            f"<p>{_upper(f'{table.metric}. {seeds_text(report)}.')} Protocol {links}. "
+            f"{escape(missing_text(report))}</p>"
         )
+    else:
+        parts.append(f"<p>{_upper(table.metric)}. Not trained yet: {_command(report)}.</p>")
     if table.note:
         parts.append(f'<p class="muted">{escape(table.note)}</p>')
-    if report.records or report.paper is not None:
-        parts.append(results_table(report))
     if report.records:
-        parts += _details(report)
-    return "".join(parts)
+        parts += [results_table(report), *_details(report)]
+    else:
+        parts.append(_folded("The paper's numbers", results_table(report)))
+    return Section(table.name, table.title, "".join(parts))
+
+
+def _to_come(reports: Sequence[TableReport]) -> str:
+    lines = [f"<li>{escape(r.table.title)}: {_command(r)}</li>" for r in reports]
+    return f"<ul>{''.join(lines)}</ul>"
+
+
+def _command(report: TableReport) -> str:
+    return f"<code>smpgnn reproduce {escape(report.table.name)}</code>"
 
 
 def _details(report: TableReport) -> list[str]:
@@ -108,8 +169,10 @@ def _details(report: TableReport) -> list[str]:
     parts.append(_folded("Time and memory", costs_table(report)))
     choices = _choices(report)
     if choices:
-        rule = escape(choices[0].rule)
-        parts.append(_folded("Learning rates", f"<p>Rule: {rule}.</p>{choices_table(choices)}"))
+        rule = f"<p>Rule: {escape(choices[0].rule)}.</p>"
+        readouts = {trial.readout for choice in choices for trial in choice.trials}
+        title = "Choice of learning rates" + (" and readouts" if len(readouts) > 1 else "")
+        parts.append(_folded(title, rule + choices_table(report.table, choices)))
     first = [records[0] for _, _, records in report.trainings]
     every = [record for _, _, records in report.trainings for record in records]
     if first:
@@ -142,12 +205,13 @@ def _choices(report: TableReport) -> list[Choice]:
 def _benchmarks(report: Report) -> str:
     parts = []
     for scaling in report.scaling:
-        about = f"{scaling.name}: {scaling.what}, by the number of nodes ({scaling.device})"
-        parts.append(f"<h3>{escape(about)}</h3>{_figures(scaling_figures(scaling))}")
-        parts.append(scaling_table(scaling))
+        about = f"{scaling.what}, by the number of nodes ({scaling.device})"
+        parts.append(f"<h3>{_upper(about)}</h3>{_figures(scaling_figures(scaling))}")
+        parts.append(_folded("Measured growth with the number of nodes", scaling_table(scaling)))
     for timings in report.timings:
-        parts.append(f"<h3>{escape(timings.name)} ({escape(timings.device)})</h3>")
-        parts.append(timings_table(timings))
+        title, text = TIMINGS.get(timings.name.split("-")[0], (timings.name, ""))
+        shown = f"<p>{escape(text)}</p>" if text else ""
+        parts.append(_folded(f"{title} ({timings.device})", shown + timings_table(timings)))
     return "".join(parts)
 
 

@@ -1,6 +1,6 @@
 // A click on a head sorts its table by that column; cells without a value stay last.
 for (const table of document.querySelectorAll("table.sortable")) {
-  const heads = [...table.tHead.rows[0].cells];
+  const heads = [...table.tHead.querySelectorAll("th")].filter((head) => head.querySelector("button"));
   heads.forEach((head, column) => {
     head.querySelector("button").addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";
