@@ -23,12 +23,16 @@ def filled(name: str, text: str, writers: Writers) -> str:
 
 
 def fill_documents(documents: Mapping[str, Writers]) -> None:
-    """Rewrite the documents; with --check, exit 1 where one would change."""
+    """Rewrite the blocks of documents; with --check, exit 1 where one would change."""
     for name, writers in documents.items():
-        path = ROOT / name
-        before = path.read_text(encoding="utf-8")
-        after = filled(name, before, writers)
-        if "--check" not in sys.argv[1:]:
-            path.write_text(after, encoding="utf-8")
-        elif before != after:
-            raise SystemExit(f"{name} is not what results/ say: run {sys.argv[0]}.")
+        text = (ROOT / name).read_text(encoding="utf-8")
+        write_document(name, filled(name, text, writers))
+
+
+def write_document(name: str, text: str) -> None:
+    """Rewrite a whole document; with --check, exit 1 where it would change."""
+    path = ROOT / name
+    if "--check" not in sys.argv[1:]:
+        path.write_text(text, encoding="utf-8")
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        raise SystemExit(f"{name} is not what results/ say: run {sys.argv[0]}.")

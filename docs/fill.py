@@ -7,9 +7,16 @@ python docs/fill.py --check   # exit 1 where it would change
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
-from blocks import ROOT, fill_documents
+from blocks import ROOT, fill_documents, write_document
+
+from smpgnn.report.collect import TableReport, collect
+from smpgnn.report.markdown import markdown, number, seeds_text
+
+REPORT = collect(ROOT / "results")
 
 
 def read(path: str) -> dict[str, Any]:
@@ -29,6 +36,65 @@ def demo() -> str:
     lines.append("")
     lines.append(f"({run['device']}; seed {run['seed']}; records in `results/demo`.)")
     return "\n".join(lines)
+
+
+def cycles() -> str:
+    """Table 1 in short: 1a by row, and SMP at the largest sizes of 1b and with the graphs of 1c."""
+    tables = {table.table.name: table for table in REPORT.tables}
+    detection = tables["cycle_detection"]
+    lines = [
+        f"| {len(detection.cells)} cells of Table 1a | lowest | in the paper "
+        "| mean | in the paper |",
+        "|---|---|---|---|---|",
+    ]
+    partly = []
+    for row in detection.rows:
+        summaries = [detection.summary(row.name, cell.name) for cell in detection.cells]
+        ours = [one.mean for one in summaries if one.mean is not None]
+        printed = [one.paper for one in summaries if one.paper is not None]
+        if len(ours) < len(summaries):
+            partly.append(f"{row.name} {len(ours)}")
+            continue
+        given = "" if len(printed) == len(ours) else f" (of {len(printed)})"
+        lines.append(
+            f"| {row.name} | {min(ours):.1f} | {min(printed):.1f}{given} "
+            f"| {fmean(ours):.1f} | {fmean(printed):.1f}{given} |"
+        )
+    lines += ["", *_smp(tables["cycle_generalization"], tables["cycle_less_data"]), ""]
+    devices = sorted({record.device for record in detection.records})
+    about = f"Test accuracy (%); {seeds_text(detection)}; {', '.join(devices)}."
+    if partly:
+        about += f" Cells of the rows that are not shown: {', '.join(partly)}."
+    done = [
+        f"{table.table.title.partition(':')[0]} "
+        f"{len({(r.row, r.cell_name) for r in table.records})} of "
+        f"{len(table.rows) * len(table.cells)}"
+        for table in REPORT.of_the_paper
+    ]
+    lines += [f"({about}", f"Trained so far, in cells: {', '.join(done)}.)"]
+    return "\n".join(lines)
+
+
+def _smp(sizes: TableReport, less: TableReport) -> list[str]:
+    """SMP on larger graphs than in training, and trained on few."""
+    out = [cell for cell in sizes.cells if cell.name.startswith("out ")]
+    found = [sizes.summary("SMP", cell.name) for cell in out]
+    found += [less.summary("SMP", cell.name) for cell in less.cells]
+    heads = [f"1b {cell.label}" for cell in out] + [f"1c {cell.label}" for cell in less.cells]
+    return [
+        _table_line(["SMP", *heads]),
+        "|---" * (1 + len(heads)) + "|",
+        _table_line(["here", *(_accuracy(one.mean) for one in found)]),
+        _table_line(["in the paper", *(_accuracy(one.paper) for one in found)]),
+    ]
+
+
+def _table_line(entries: Sequence[str]) -> str:
+    return f"| {' | '.join(entries)} |"
+
+
+def _accuracy(value: float | None) -> str:
+    return "—" if value is None else number(value, 1)
 
 
 def step() -> str:
@@ -52,7 +118,8 @@ def step() -> str:
 def gpu() -> str:
     record = read("benchmarks/gpu-h200.json")
     lines = [
-        f"| {record['device']} | TF32 | waited for | bfloat16 | kernels | floor | TF32 / floor | peak |",
+        f"| {record['device']} | TF32 | waited for | bfloat16 | kernels | floor | TF32 / floor "
+        "| peak |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
@@ -110,10 +177,11 @@ def complexity() -> str:
 
 
 DOCUMENTS = {
-    "README.md": {"demo": demo, "step": step},
+    "README.md": {"demo": demo, "cycles": cycles, "step": step},
     "docs/speed.md": {"gpu": gpu, "scale": scale, "memory": memory, "complexity": complexity},
 }
 
 
 if __name__ == "__main__":
     fill_documents(DOCUMENTS)
+    write_document("docs/results.md", markdown(REPORT))

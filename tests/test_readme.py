@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
+SMP = "results/cycle_generalization/smp/out-6-seed0.json"
 
 
-def test_the_figures_are_those_of_the_records() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "fill.py"), "--check"],
-        capture_output=True,
-        text=True,
-    )
+def run(root: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "docs" / script), *options]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("script", ["fill.py", "draw_cycles.py"])
+def test_the_figures_are_those_of_the_records(script: str) -> None:
+    done = run(ROOT, script, "--check")
     assert done.returncode == 0, done.stderr
+
+
+def test_another_record_is_noticed(tmp_path: Path) -> None:
+    for name in ("docs", "results"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "README.md", tmp_path)
+    record = tmp_path / SMP
+    content = json.loads(record.read_text(encoding="utf-8"))
+    record.write_text(json.dumps({**content, "value": 12.3}), encoding="utf-8")
+    assert "README.md is not what results/ say" in run(tmp_path, "fill.py", "--check").stderr
+    drawn = run(tmp_path, "draw_cycles.py", "--check")
+    assert "cycles_sizes.png is not what results/ say" in drawn.stderr
+    assert run(tmp_path, "fill.py").returncode == 0
+    assert run(tmp_path, "fill.py", "--check").returncode == 0
+    with (tmp_path / "docs" / "results.md").open("a", encoding="utf-8") as file:
+        file.write("By hand.\n")
+    assert "docs/results.md is not what results/ say" in run(tmp_path, "fill.py", "--check").stderr
 
 
 def test_every_linked_file_is_there() -> None:

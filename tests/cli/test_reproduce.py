@@ -50,7 +50,7 @@ def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path)
     assert not list(results.rglob("*-seed*"))
     assert not list(tmp_path.rglob(".*"))
     found = done(*command, "--dry-run").out
-    assert "2 trainings: 0 answered by records, 2 to do; 6 short ones" in found
+    assert "2 trainings: 0 answered by records, 2 to do; 9 short ones" in found
 
     status, out, err = finish(start(command))
     assert status == 1, (out, err)

@@ -67,8 +67,6 @@ RIVALS: dict[str, Callable[[], nn.Module]] = {
                                                       state_channels=3, residual=True),
 }  # fmt: skip
 NETWORKS |= RIVALS
-#: Those whose kernels are no operators of torch, which alone have a form without content.
-PAIRS = ("PPGN", "PPGN without norm", "Ring-GNN")
 
 
 def make_store() -> GraphStore:
@@ -149,7 +147,7 @@ class NothingFromPython(TorchDispatchMode):
 @pytest.mark.parametrize(
     ("name", "kernels"),
     [
-        *((name, True) for name in NETWORKS if name not in PAIRS),
+        *((name, True) for name in NETWORKS),
         *((name, False) for name in RIVALS),
     ],
     ids=lambda value: {True: "kernels", False: "plain"}.get(value, value),

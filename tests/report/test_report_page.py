@@ -17,6 +17,7 @@ from smpgnn.errors import InputError
 from smpgnn.experiments.records import BySize, Curves
 from smpgnn.experiments.tables import TABLES
 from smpgnn.report.collect import Summary, collect
+from smpgnn.report.columns import column_groups
 from smpgnn.report.curves import STYLES, mean_curve
 from smpgnn.report.figures import COLOURS
 from smpgnn.report.markdown import cell_text, markdown, signed
@@ -93,7 +94,9 @@ def results(tmp_path: Path) -> Path:
     own = {"method": "Fast SMP, coloring", "points": points, "measured_time_exponent": 1.25}
     scaling = {"device": "a card", "results": [{"method": "A <fast> one", "points": points}, own]}
     (folder / "complexity.json").write_text(json.dumps(scaling))
-    (folder / "step.json").write_text(json.dumps({"rows": [{"case": "zinc", "ours_ms": 12.5}]}))
+    (folder / "step.json").write_text(
+        json.dumps({"device": "2 thread(s)", "rows": [{"case": "zinc", "ours_ms": 12.5}]})
+    )
     steps = [
         {"graph": "mesh", "layer": "fast", "nodes": n, "step_s": n / 500, "peak_mib": n / 3}
         for n in (1000, 5000)
@@ -127,6 +130,7 @@ def test_ours_stands_beside_the_papers(results: Path) -> None:
     assert " ".join(rows["GIN + degree"][11].split()) == "—"  # the paper has none either
     matched = reader.cells["cycle_detection_matched"][0]
     assert " ".join(matched[-1][1].split()) == "91.2"
+    assert [row[0].strip() for row in matched[2:]] == ["SMP"]  # neither trained nor in the paper
     # a table without any record still shows the paper's numbers and how to get ours
     zinc = reader.cells["zinc"][0]
     assert " ".join(zinc[-1][2].split()) == "— paper 0.138"
@@ -181,6 +185,57 @@ def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "docs/figures/extrapolation.svg").read_text() == extrapolation_figure(report)
 
 
+def test_what_smp_reached_is_said_first(results: Path) -> None:
+    write(results, *(made("cycle_generalization", "SMP", f"in {k}", 0, 90.0 + k) for k in (4, 6)))
+    write(
+        results, *(made("cycle_generalization", "GIN", f"in {k}", 0, 70.0 + k) for k in (4, 6, 8))
+    )
+    text = page(collect(results))
+    assert text.index("Table 1b, in") < text.index("<nav")
+    lines = {cells[0]: cells for row in read(text).cells[""][0] for cells in [_words(row)]}
+    # of Table 1b SMP has two of three columns in distribution; GIN has all, and counts for the two
+    name = "Table 1b, in 2 of 3 columns"
+    assert lines[name][1:4] == ["95.0", "99.9", "75.0 GIN"]
+    assert lines["Table 1a, k=4 1 of 4 columns"][1:4] == ["99.9", "100.0", "98.0 GIN"]
+    assert lines["Table 1a, k=8 1 of 4 columns"][1:4] == ["98.0", "99.9", "—"]
+    assert lines["Table 2"][1:4] == ["−3.70", "−3.59", "—"]
+    assert lines["cycle detection matched, k=4 1 of 4 columns"][1:4] == ["91.2", "—", "—"]
+    assert not any("parts" in line for line in lines)
+
+
+def _words(row: list[str]) -> list[str]:
+    return [" ".join(cell.split()) for cell in row]
+
+
+def test_columns_stand_in_groups(results: Path) -> None:
+    detection = read(page(collect(results))).cells["cycle_detection"][0]
+    assert _words(detection[0]) == ["method", "k=4", "k=6", "k=8"]
+    assert _words(detection[1])[:5] == ["n=12", "n=20", "n=28", "n=36", "n=20"]
+    cells = {name: TABLES[name].cells for name in TABLES}
+    sizes = column_groups(cells["cycle_generalization"])
+    assert [(g.name, g.heads) for g in sizes] == [
+        ("in", ("k=4", "k=6", "k=8")),
+        ("out", ("k=4", "k=6", "k=8")),
+    ]
+    parts = column_groups(cells["cycle_generalization_parts"])
+    assert [(g.name, g.heads) for g in parts] == [(f"k={k}", ("in", "out")) for k in (4, 6, 8)]
+    assert [g.name for g in column_groups(cells["zinc"])] == [""]
+    assert [g.name for g in column_groups(cells["cycle_detection"][:1])] == [""]
+
+
+def test_the_papers_tables_come_first_and_what_is_not_trained_last(results: Path) -> None:
+    text = page(collect(results))
+    names = re.findall(r'<section id="(.*?)"', text)
+    assert names[:5] == [
+        "cycle_detection", "cycle_generalization", "cycle_less_data", "graph_properties", "zinc",
+    ]  # fmt: skip
+    assert names.index("training_curves") < names.index("cycle_detection_matched")
+    assert names[-2:] == ["protocols", "to-come"]
+    last = text.split('<section id="to-come">')[1]
+    assert "<code>smpgnn reproduce zinc_parts</code>" in last
+    assert "Not trained yet: GIN; PPGN; SMP with row means." in text
+
+
 def test_reduced_runs_never_stand_beside_the_papers(results: Path) -> None:
     text = page(collect(results))
     reader = read(text)
@@ -209,10 +264,11 @@ def test_details_of_the_runs_are_there(results: Path) -> None:
     assert "training NLL (nat)" in text
     assert "A &lt;fast&gt; one" in text
     growth, scale, steps = reader.cells["scaling"]
-    assert " ".join(" ".join(scale[1]).split()) == "fast, mesh — n 0.95 — n 1.05"
+    assert " ".join(" ".join(scale[1]).split()) == "fast, mesh n 0.95 n 1.05"
     found = [" ".join(cell.split()) for cell in growth[2]]
-    assert found == ["Fast SMP, coloring", "n chi c", "—", "m chi c + n chi c^2", "n 1.25"]
+    assert found == ["Fast SMP, coloring", "n χ c", "—", "m χ c + n χ c 2", "n 1.25"]
     assert steps[1][1].strip() == "12.5"
+    assert "<summary>One training step (CPU, 2 threads)</summary>" in text
 
 
 def test_tables_sort(results: Path) -> None:
@@ -221,7 +277,7 @@ def test_tables_sort(results: Path) -> None:
     assert "addEventListener" in text
     for table in re.findall(r'<table class="sortable">.*?</table>', text, re.DOTALL):
         columns = table.count("<button")
-        assert columns == table.split("</thead>")[0].count("<th ")
+        assert columns == table.split("</thead>")[0].count('<th scope="col"')
         for row in table.split("<tbody>")[1].split("<tr>")[1:]:
             assert row.count("data-value=") == columns
     assert 'data-value="98.0"' in text
@@ -253,11 +309,29 @@ def test_markdown_has_the_same_numbers(results: Path) -> None:
     assert "| GIN | 98.0 ± 1.0 (98.3, −0.3) | — (97.1) |" in text
     assert "| SMP | −3.70 (−3.59, −0.11) |" in text
     assert "1 to 3 seeds" in text
+    assert "| | k=4: n=12 | n=20 | n=28 | n=36 | k=6: n=20 |" in text
+    assert text.count("Protocol modern: AdamW") == 1
     before, after = text.split("## Reduced runs")
     assert "12.3" not in before
     assert "| RP | 12.3 |\n" in after
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_costs_are_a_line_a_row(tmp_path: Path) -> None:
+    table = "cycle_detection"
+    write(
+        tmp_path,
+        made(table, "SMP", "4 12", 0, 99.0, parameters=1234, wall_time_s=6.0, peak_memory_mib=20.0),
+        made(table, "SMP", "8 72", 0, 99.0, parameters=5678, epochs=4, peak_memory_mib=3000.0),
+        made(table, "SMP", "8 72", 1, 99.0, parameters=5678, wall_time_s=9.0, jobs=1),
+    )
+    text = markdown(collect(tmp_path))
+    assert (
+        "| SMP | 3 | 1,234–5,678 | 3–4 | 2–7.5 | 20–3,000 (whole process) "
+        "| a processor, 1–2 at a time |\n"
+    ) in text
+    assert text.count("| a processor") == 1
 
 
 def test_numbers_in_words() -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
@@ -20,6 +21,7 @@ class GINLayer(SMPLayer):
     """
 
     recordable = True
+    contained = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
@@ -40,8 +42,8 @@ class GINLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        rows = context.rows
-        return context.with_rows(self.conv.nn(rows + sparse_apply(rows, *index.adjacent)))
+        rows = context.rows + sparse_apply(context.rows, *index.adjacent)
+        return context.with_rows(run_perceptron(self.conv.nn, NormalInput(context.layout, rows)))
 
 
 class GIN(MPNN):

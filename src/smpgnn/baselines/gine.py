@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
@@ -33,6 +34,7 @@ class GINELayer(SMPLayer):
     """
 
     recordable = True
+    contained = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
@@ -57,7 +59,8 @@ class GINELayer(SMPLayer):
         else:
             message = index.incidence.from_senders(x) + self.conv.lin(edge_attr)  # [E, C]
             arrived = index.incidence.sum(message.relu())
-        return context.with_rows(self.conv.nn(x + arrived))
+        total = NormalInput(context.layout, x + arrived)
+        return context.with_rows(run_perceptron(self.conv.nn, total))
 
 
 class GINE(MPNN):

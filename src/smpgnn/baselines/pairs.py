@@ -130,9 +130,12 @@ class _Squares:
     def spread(self, rows: Tensor, scaled: bool) -> Tensor:
         """Rows [P, C] as [B, C, n, n], zeros around; `scaled`: divided by √n."""
         if fused(rows):
-            from smpgnn.ops.kernels import square
+            from smpgnn.ops import cuda
 
-            return square.squares(rows, self.ptr, self.graph_ptr, self.size, self.real, scaled)
+            full: Tensor = cuda.squares(
+                rows, self.ptr, self.graph_ptr, self.size, self.real, scaled
+            )
+            return full
         place, owned = self._rows
         if rows.size(0) == 0:
             return rows.new_zeros(owned.size(0), rows.size(1), self.size, self.size)
@@ -142,18 +145,22 @@ class _Squares:
     def column_sums(self, rows: Tensor, second: Tensor, num_nodes: int) -> Tensor:
         """The sum of the rows (i, j) over i for each node j, [P, C] to [N, C]."""
         if fused(rows):
-            from smpgnn.ops.kernels import square
+            from smpgnn.ops import cuda
 
             where = (self.ptr, self.graph_ptr, num_nodes, self.size, self.real)
-            return square.column_sums(rows, *where)
+            sums: Tensor = cuda.column_sums(rows, *where)
+            return sums
         return rows.new_zeros(num_nodes, rows.size(1)).index_add_(0, second, rows)
 
     def collect(self, full: Tensor, scaled: bool) -> Tensor:
         """The rows in squares, [B, C, n, n] to [P, C]; zeros where a row is of no graph."""
         if fused(full):
-            from smpgnn.ops.kernels import square
+            from smpgnn.ops import cuda
 
-            return square.pairs(full, self.ptr, self.graph_ptr, self.num_rows, self.real, scaled)
+            rows: Tensor = cuda.pairs(
+                full, self.ptr, self.graph_ptr, self.num_rows, self.real, scaled
+            )
+            return rows
         place, owned = self._rows
         full = full * self._factor.to(full.dtype) if scaled else full
         rows = full.new_zeros(self.num_rows, full.size(1))

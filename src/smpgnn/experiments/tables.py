@@ -133,9 +133,10 @@ _OTHER_SIZES = tuple(
 )
 
 _CYCLE_PARTS_NOTE = (
-    "Row means: W2 and W3 of the set map add the mean of a context's rows to each of its rows, as "
-    "in the paper. Readout: one vector is made of all contexts of a graph by their mean, as in the "
-    "authors' code, or by their maximum, which one node that has found a cycle can set."
+    "Row means: W2 and W3 of the set map, which add the mean of a context's rows to all of them "
+    "and to the own one, as in the paper. Readout: one vector is made of all contexts of a graph "
+    "by their mean, as in the authors' code, or by their maximum, which one node that has found a "
+    "cycle can set."
 )
 
 

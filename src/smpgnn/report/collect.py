@@ -14,7 +14,7 @@ from smpgnn.experiments.names import file_name
 from smpgnn.experiments.paper import PaperTable, paper_tables
 from smpgnn.experiments.protocol import PROTOCOLS
 from smpgnn.experiments.records import Record, read_records
-from smpgnn.experiments.tables import TABLES, Cell, Row, Table
+from smpgnn.experiments.tables import TABLES, Cell, Row, Table, Training
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,15 @@ class Summary:
         if self.mean is None or self.paper is None:
             return None
         return self.mean - self.paper
+
+
+def training_label(table: Table, training: Training) -> str:
+    """The columns that a training answers, in words."""
+    if table.measure == "sizes":
+        return f"k={training.name}"
+    if len(training.cells) == 1:
+        return training.cells[0].label
+    return "all columns" if len(table.trainings) == 1 else f"{len(training.cells)} columns"
 
 
 @dataclass(frozen=True)
@@ -98,11 +107,7 @@ class TableReport:
             for training in self.table.trainings:
                 records = self.summary(row.name, training.cells[0].name).records
                 if records:
-                    cells = training.cells
-                    label = cells[0].label if len(cells) == 1 else f"{len(cells)} columns"
-                    if self.table.measure == "sizes":
-                        label = f"k={training.name}"
-                    found.append((row.name, label, records))
+                    found.append((row.name, training_label(self.table, training), records))
         return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from smpgnn.experiments.records import Record
 from smpgnn.experiments.tables import TABLES, Selection
-from smpgnn.report.collect import Scaling, TableReport
+from smpgnn.report.collect import Scaling, TableReport, training_label
 from smpgnn.report.figures import COLOURS, LOOKS, Series, line_chart
 
 _POINTS = 120  # of a line on the page
@@ -66,9 +66,7 @@ def validation_figures(report: TableReport) -> list[str]:
             for row in table.rows
             if (records := report.summary(row.name, training.cells[0].name).records)
         ]
-        label = training.cells[0].label if len(training.cells) == 1 else "all columns"
-        if table.measure == "sizes":
-            label = f"k={training.name}"
+        label = training_label(table, training)
         charts.append(line_chart(label, "epoch", f"validation {unit}", series))
     return [chart for chart in charts if chart]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from smpgnn.experiments.records import Choice, Record, Trial
 from smpgnn.experiments.tables import Table
-from smpgnn.report.collect import Scaling, Summary, TableReport, Timings
+from smpgnn.report.collect import Scaling, Summary, TableReport, Timings, training_label
 from smpgnn.report.columns import Group, column_groups
 from smpgnn.report.markdown import number, signed
 from smpgnn.report.overview import Line
@@ -42,8 +42,7 @@ def sortable(
 
     With `groups` the columns after the first stand under the groups' names.
     """
-    starts = _starts(groups)
-    body = []
+    starts, body = _starts(groups), []
     for first, *rest in rows:
         cells = "".join(
             f'<td data-value="{escape(entry.value)}"{_class(entry.kind, place in starts)}>'
@@ -55,24 +54,25 @@ def sortable(
         )
     return (
         '<div class="scroll" tabindex="0"><table class="sortable">'
-        f"<thead>{_head(heads, groups)}</thead><tbody>{''.join(body)}</tbody></table></div>"
+        f"<thead>{_head(heads, rows, groups)}</thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
-def _head(heads: Sequence[str], groups: Sequence[Group]) -> str:
+def _head(heads: Sequence[str], rows: Sequence[Sequence[Entry]], groups: Sequence[Group]) -> str:
     """One line of heads, or the groups above them; the first head stands beside both."""
+    words = {p for row in rows[:1] for p, entry in enumerate(row[1:]) if entry.kind}
     starts, span = _starts(groups), ' rowspan="2"' if groups else ""
     first, *rest = (f'<button type="button">{escape(name)}</button>' for name in heads)
     first = f'<th scope="col"{span}>{first}</th>'
     line = "".join(
-        f'<th scope="col"{_class("", place in starts)}>{name}</th>'
+        f'<th scope="col"{_class("text" if place in words else "", place in starts)}>{name}</th>'
         for place, name in enumerate(rest)
     )
     if not groups:
         return f"<tr>{first}{line}</tr>"
     above = "".join(
         f'<th scope="colgroup" colspan="{len(group.heads)}"'
-        f"{_class('group', place > 0)}>{escape(group.name)}</th>"
+        f"{_class('group', place > 0)}><span>{escape(group.name)}</span></th>"
         for place, group in enumerate(groups)
     )
     return f"<tr>{first}{above}</tr><tr>{line}</tr>"
@@ -117,6 +117,8 @@ def _overview_line(line: Line) -> list[Entry]:
     start, _, about = table.title.partition(": ")
     name = start if start.startswith("Table") else table.name.replace("_", " ")
     shown = f"{name}, {line.columns}" if line.columns else name
+    metric = table.metric.partition(", ")[0]
+    better = "" if table.larger_is_better else ", lower is better"
     part = f" <small>{line.trained} of {line.of} columns</small>" if line.trained < line.of else ""
     best = Entry("—")
     if line.other is not None:
@@ -127,7 +129,7 @@ def _overview_line(line: Line) -> list[Entry]:
         Entry(f"<strong>{number(line.ours, digits)}</strong>", repr(line.ours)),
         Entry("—") if line.paper is None else figure(line.paper, number(line.paper, digits)),
         best,
-        Entry(escape(f"{table.metric}: {about}"), about, "text long"),
+        Entry(escape(f"{metric}{better}: {about}"), about, "text long"),
     ]
 
 
@@ -184,7 +186,7 @@ def costs_table(report: TableReport) -> str:
 
 def choices_table(table: Table, choices: Sequence[Choice]) -> str:
     """The candidates of each search with their values on held-back training graphs."""
-    labels = {training.name: training.cells[0].label for training in table.trainings}
+    labels = {training.name: training_label(table, training) for training in table.trainings}
     rows = [
         [
             text(choice.row),

@@ -42,7 +42,8 @@ ABOUT = (
 READING = (
     "Tables: a cell holds our mean over the seeds, ± their standard deviation where there are "
     "several, the paper's number and the difference (ours minus the paper's; green: ours is "
-    "better). Bold is the best of a column, — what is not trained. A click on a head sorts."
+    "better). Bold is the best of a column, — what is not trained. A click on a head sorts. Where "
+    "our SMP differs from the paper's, the note above the table says in what."
 )
 #: What the benchmarks that are lists of cases measure, by the first word of their names.
 TIMINGS = {
@@ -57,7 +58,7 @@ TIMINGS = {
         "Steps that follow one another, one that is waited for (alone), and the floor: the bytes "
         "that the layers must move, at the speed of a large copy.",
     ),
-    "memory": ("Estimated and measured memory of a training step", "All in MiB."),
+    "memory": ("Estimated and measured memory of a training step", "Memory in MiB."),
 }
 
 
@@ -170,8 +171,8 @@ def _details(report: TableReport) -> list[str]:
     choices = _choices(report)
     if choices:
         rule = f"<p>Rule: {escape(choices[0].rule)}.</p>"
-        readouts = {trial.readout for choice in choices for trial in choice.trials}
-        title = "Choice of learning rates" + (" and readouts" if len(readouts) > 1 else "")
+        both = any(len({trial.readout for trial in choice.trials}) > 1 for choice in choices)
+        title = "Choice of learning rates" + (" and readouts" if both else "")
         parts.append(_folded(title, rule + choices_table(report.table, choices)))
     first = [records[0] for _, _, records in report.trainings]
     every = [record for _, _, records in report.trainings for record in records]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -65,11 +64,10 @@ def column_sums(
     block, out = 8, rows.new_zeros(num_nodes, rows.size(1))
     parts = triton.cdiv(size, block)
     if real and parts and rows.numel():
-        with torch.cuda.device_of(rows):
-            _column_sum[(real * parts,)](
-                rows.contiguous(), out, ptr, graph_ptr, rows.size(1), parts,
-                BLOCK=block, BC=width(rows.size(1)), ACC=acc_type(rows), num_warps=2,
-            )  # fmt: skip
+        _column_sum[(real * parts,)](
+            rows, out, ptr, graph_ptr, rows.size(1), parts,
+            BLOCK=block, BC=width(rows.size(1)), ACC=acc_type(rows), num_warps=2,
+        )  # fmt: skip
     return out
 
 
@@ -82,7 +80,7 @@ def squares(
     """
     channels, graphs = rows.size(1), graph_ptr.numel() - 1
     full = rows.new_empty(graphs, channels, size, size)
-    _launch(rows.contiguous(), full, ptr, graph_ptr, real, scaled, back=False)
+    _launch(rows, full, ptr, graph_ptr, real, scaled, back=False)
     return full
 
 
@@ -91,7 +89,7 @@ def pairs(
 ) -> Tensor:
     """The rows [P, C] that lie in squares [B, C, size, size]; zeros for those of no graph."""
     rows = full.new_zeros(num_rows, full.size(1))
-    _launch(rows, full.contiguous(), ptr, graph_ptr, real, scaled, back=True)
+    _launch(rows, full, ptr, graph_ptr, real, scaled, back=True)
     return rows
 
 
@@ -100,11 +98,11 @@ def _launch(
 ) -> None:
     graphs, channels, size, _ = full.shape
     if full.numel() == 0 or rows.numel() == 0:
-        full.zero_()
+        if not back:
+            full.zero_()
         return
-    with torch.cuda.device_of(rows):
-        _move[(graphs * size,)](
-            rows, full, ptr, graph_ptr, channels, size, real,
-            BLOCK=32, BC=width(channels), SCALED=scaled, BACK=back,
-            ACC=acc_type(rows), num_warps=2,
-        )  # fmt: skip
+    _move[(graphs * size,)](
+        rows, full, ptr, graph_ptr, channels, size, real,
+        BLOCK=32, BC=width(channels), SCALED=scaled, BACK=back,
+        ACC=acc_type(rows), num_warps=2,
+    )  # fmt: skip

@@ -1,0 +1,99 @@
+"""Two-layer perceptrons on rows: relu(W_x (x − center) + W_y y + b_1), then W_2 and b_2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from smpgnn.ops.backend import fused, opaque
+
+if TYPE_CHECKING:
+    from smpgnn.context import RowLayout
+
+#: The width up to which a program holds all matrices and the sums of their gradients.
+WIDEST = 32
+
+
+@opaque
+def perceptron(
+    x: Tensor,
+    y: Tensor | None,
+    first: tuple[Tensor, Tensor | None, Tensor],
+    second: tuple[Tensor, Tensor],
+    layout: RowLayout,
+    center: Tensor | None = None,
+) -> Tensor:
+    r"""A perceptron of one or two inputs, side by side, on every row.
+
+    .. math:: W_2\, \text{relu}\bigl(W_x (x - \text{center}) + W_y y + b_1\bigr) + b_2
+
+    Args:
+        x, y: the rows.
+        first: :math:`W_x`, :math:`W_y` and :math:`b_1`.
+        second: :math:`W_2` and :math:`b_2`.
+        layout: of the rows; where it is padded, rows that no context owns are zero.
+        center: taken from every row of x.
+
+    Shapes: x [P, C], y [P, D] or None, W_x [H, C], W_y [H, D], W_2 [N, H], result [P, N].
+    """
+    (wx, wy, b1), (w2, b2) = first, second
+    widest = max(*wx.shape, w2.size(0), 0 if wy is None else wy.size(1))
+    plain = torch.is_autocast_enabled(x.device.type) or x.dtype in (torch.bfloat16, torch.float16)
+    if not fused(x) or plain or widest > WIDEST:
+        return perceptron_reference(x, y, first, second, layout, center)
+    center = x.new_zeros(x.size(1)) if center is None else center.to(x.dtype)
+    result: Tensor = _Perceptron.apply(x, center, y, wx, wy, b1, w2, b2, layout.small[0])  # type: ignore[no-untyped-call]
+    return result
+
+
+def perceptron_reference(
+    x: Tensor,
+    y: Tensor | None,
+    first: tuple[Tensor, Tensor | None, Tensor],
+    second: tuple[Tensor, Tensor],
+    layout: RowLayout,
+    center: Tensor | None = None,
+) -> Tensor:
+    """The same from parts; derivatives of any order through autograd."""
+    wx, wy, b1 = first
+    hidden = F.linear(x if center is None else x - center.to(x.dtype), wx, b1)
+    if y is not None and wy is not None:
+        hidden = hidden + F.linear(y, wy)
+    rows = F.linear(hidden.relu(), *second)
+    return rows if layout.unowned is None else rows.masked_fill(layout.unowned, 0.0)
+
+
+class _Perceptron(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, center: Tensor, y: Tensor | None, wx: Tensor, wy: Tensor | None,
+        b1: Tensor, w2: Tensor, b2: Tensor, ptr: Tensor,
+    ) -> Tensor:  # fmt: skip
+        from smpgnn.ops import cuda
+
+        x, y = x.contiguous(), None if y is None else y.contiguous()
+        wx, w2 = wx.contiguous(), w2.contiguous()
+        wy = wx if wy is None else wy.contiguous()
+        ctx.save_for_backward(x, center, y, wx, wy, b1, w2, ptr)
+        out: Tensor = cuda.perceptron(x, center, y, wx, wy, b1, w2, b2, ptr)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        from smpgnn.ops import cuda
+
+        x, center, y, wx, wy, b1, w2, ptr = ctx.saved_tensors
+        dx, dy, flat = cuda.perceptron_backward(grad, x, center, y, wx, wy, b1, w2, ptr)
+        matrices = [wx, w2] if y is None else [wx, wy, w2]
+        sizes = [*(matrix.numel() for matrix in matrices), b1.numel(), w2.size(0)]
+        *slopes, d_b1, d_b2 = torch.split(flat.to(x.dtype), sizes)
+        slopes = [slope.view(m.shape) for slope, m in zip(slopes, matrices, strict=True)]
+        d_wy = None if y is None else slopes[1]
+        dy = None if y is None else dy
+        d_center = -(d_b1 @ wx)
+        return dx, d_center, dy, slopes[0], d_wy, d_b1, slopes[-1], d_b2, None
