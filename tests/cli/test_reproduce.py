@@ -55,7 +55,7 @@ def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path)
     status, out, err = finish(start(command))
     assert status == 1, (out, err)
     assert "goes on after epoch " in err
-    assert "smpgnn: cycle_detection: SMP, 4-20, rate 0.001: towers=3 must divide" in err
+    assert "smpgnn: cycle_detection: SMP, 4-20, rate 0.001, max: towers=3 must divide" in err
     assert "SMP, 4-12, seed 3: not started: a trial of its learning rate failed." in err
     assert "4 failed, 0 left." in out
     (record,) = read_records(results)

@@ -102,7 +102,7 @@ def test_graph_properties(tmp_path: Path) -> None:
     largest, node_largest = data.y.abs().amax(0), data.y_node.abs().amax(0)
     data = replace(data, y=data.y / largest, y_node=data.y_node / node_largest)
     options = PropertiesOptions(
-        model="mpnn", hidden_channels=32, num_layers=3, towers=1, extractor_channels=32, epochs=60,
+        model="mpnn", hidden_channels=32, num_layers=3, towers=1, extractor_channels=32, epochs=100,
         batch_size=16, lr=5e-3, clip=0.0, device="cpu",
     )  # fmt: skip
     made = overfit(options, GraphProperties(), data, tmp_path / "run")
