@@ -97,22 +97,44 @@ def _accuracy(value: float | None) -> str:
     return "—" if value is None else number(value, 1)
 
 
-def step() -> str:
-    record = read("benchmarks/step-cpu.json")
+def _steps(file: str, machine: str, digits: int) -> str:
+    record = read(f"benchmarks/{file}")
     lines = [
-        "| CPU | ours | naive | PPGN | GIN | ours, peak | naive, peak |",
+        f"| {machine} | ours | naive | PPGN | GIN | ours, peak | naive, peak |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
         ppgn = f"{row['ppgn_ms']:.0f} ms" if row["ppgn_ms"] else ""
         lines.append(
-            f"| {row['case']} | {row['ours_ms']:.0f} ms | {row['naive_ms']:.0f} ms "
+            f"| {row['case']} | {row['ours_ms']:.{digits}f} ms | {row['naive_ms']:.0f} ms "
             f"({row['naive_ms'] / row['ours_ms']:.1f}×) | {ppgn} | {row['gin_ms']:.0f} ms "
             f"| {row['ours_mib']:.0f} MiB | {row['naive_mib']:.0f} MiB "
             f"({row['naive_mib'] / row['ours_mib']:.1f}×) |"
         )
     lines += ["", f"({record['device']}, torch {record['torch']}.)"]
     return "\n".join(lines)
+
+
+def step() -> str:
+    return _steps("step-cpu.json", "CPU", 0)
+
+
+def step_gpu() -> str:
+    return _steps("step-h200.json", "GPU", 1)
+
+
+def epoch() -> str:
+    """The time of an epoch of ZINC in training, without the first, which records the steps."""
+    run = read("benchmarks/zinc-h200/run.json")
+    lines = (ROOT / "results/benchmarks/zinc-h200/metrics.csv").read_text(encoding="utf-8")
+    times = [float(line.split(",")[1]) for line in lines.split()[1:]]
+    mean = (times[-1] - times[0]) / (len(times) - 1)
+    return (
+        f"An epoch of `smpgnn train zinc` on an {run['device']} "
+        f"({run['parameters']:,} parameters), "
+        f"with validation and checkpoint: {mean:.2f} s, after {times[0]:.1f} s for the first "
+        f"(`results/benchmarks/zinc-h200`)."
+    )
 
 
 def gpu() -> str:
@@ -178,7 +200,14 @@ def complexity() -> str:
 
 DOCUMENTS = {
     "README.md": {"demo": demo, "cycles": cycles, "step": step},
-    "docs/speed.md": {"gpu": gpu, "scale": scale, "memory": memory, "complexity": complexity},
+    "docs/speed.md": {
+        "step-gpu": step_gpu,
+        "gpu": gpu,
+        "epoch": epoch,
+        "scale": scale,
+        "memory": memory,
+        "complexity": complexity,
+    },
 }
 
 

@@ -103,8 +103,7 @@ def _add_predict(verbs: Any) -> None:
         "predict",
         help="predictions for new data",
         description="Predictions for a table of SMILES or for graphs; every input row is kept.",
-        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv\n"
-        "  smpgnn predict zinc molecules.csv -o predictions.csv",
+        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv",
     )
     parser.add_argument(
         "run",
