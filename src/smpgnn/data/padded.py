@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from smpgnn.context import ContextIndex, RowLayout
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.ops import Neighbors, Routes
 from smpgnn.rows import IdentifierRows, NodeRows, RowTable
-from smpgnn.topology import Topology
+from smpgnn.topology import Topology, take
 
 
 @dataclass(frozen=True)
@@ -92,27 +92,42 @@ class PaddedStore:
         self.capacity, self.contexts = capacity, contexts
         # On the CPU, to see what fits without a question to the GPU.
         self._nodes, self._edges = store.num_nodes.cpu(), store.num_edges.cpu()
+        self.most, self.device = int(self._nodes.max()), store.device
+        self.num_nodes = store.num_nodes
         graph = torch.arange(len(store), device=store.device).repeat_interleave(store.num_edges)
         shift = store.node_ptr[graph]
         sender, receiver = store.edge_index.long() + shift
         order = torch.argsort(receiver, stable=True)  # graphs stand together, so they stay so
-        self.sender, self.receiver = store.edge_index.long()[:, order]
-        self.edge_attr = None if store.edge_attr is None else store.edge_attr[order].float()
-        by_sender = torch.argsort(sender[order], stable=True)
-        self.by_sender = by_sender - store.edge_ptr[graph]
+        by_sender = torch.argsort(sender[order], stable=True) - store.edge_ptr[graph]
         nodes = int(store.node_ptr[-1])
-        self.degree = torch.bincount(receiver, minlength=nodes)
-        self.out_degree = torch.bincount(sender, minlength=nodes)
-        self.x = None if store.x is None else store.x.float()
-        self.y = None if store.y is None else store.y.float()
-        self.y_node = None if store.y_node is None else store.y_node.float()
-        self.node_ptr, self.edge_ptr = store.node_ptr, store.edge_ptr
-        self.num_nodes, self.num_edges = store.num_nodes, store.num_edges
-        self.most = int(self._nodes.max())
-
-    @property
-    def device(self) -> torch.device:
-        return self.node_ptr.device
+        degrees = [torch.bincount(end, minlength=nodes) for end in (receiver, sender)]
+        size, edges = store.num_nodes, store.num_edges
+        inverse = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
+        # Tables of graphs, nodes and edges, each with one entry more, for what is not there.
+        starts = store.node_ptr[:-1], store.edge_ptr[:-1]
+        self._graph_table = torch.stack([size, edges, size.square(), *starts])
+        ends = [[0], [0], [0], [nodes], [store.edge_index.size(1)]]
+        self._graph_table = torch.cat([self._graph_table, self._graph_table.new_tensor(ends)], 1)
+        self._node_table = _with_last(torch.stack(degrees), 0, dim=1)
+        local = store.edge_index.long()[:, order]
+        self._edge_table = _with_last(torch.cat([local, by_sender.unsqueeze(0)]), 0, dim=1)
+        self._inverse = _with_last(inverse, 0.0)
+        self.x = None if store.x is None else _with_last(store.x.float(), 0.0)
+        self.edge_attr = (
+            None if store.edge_attr is None else _with_last(store.edge_attr[order].float(), 0.0)
+        )
+        self.y = None if store.y is None else _with_last(store.y.float(), torch.nan)
+        self.y_node = None if store.y_node is None else _with_last(store.y_node.float(), torch.nan)
+        # What is the same in all batches.
+        whole = partial(torch.tensor, device=store.device)
+        self._none = whole([len(store)])
+        self._zeros, self._node_room = whole([[0], [0]]), whole([capacity.nodes])
+        self._spare = whole([[capacity.nodes - 1], [capacity.edges - 1]])
+        self._node_places, self._edge_places, self._row_places = (
+            torch.arange(count, device=store.device)
+            for count in (capacity.nodes + 1, capacity.edges, capacity.rows if contexts else 0)
+        )
+        self._edge_numbers, self._empty = self._edge_places.int(), whole([], dtype=torch.int32)
 
     def size(self, graphs: Tensor) -> tuple[int, int, int]:
         """Nodes, edges and rows of these graphs; `graphs` on the CPU, −1 for none."""
@@ -131,107 +146,91 @@ class PaddedStore:
         Targets of what is not there are NaN. The batch has one graph more, the unused room; results
         for the graphs asked for come first.
         """
-        room, device = self.capacity, self.device
-        there = graphs >= 0
-        graph = graphs.clamp(min=0)
-        size = torch.where(there, self.num_nodes[graph], 0)
-        edges = torch.where(there, self.num_edges[graph], 0)
-        ends, edge_ends = size.cumsum(0), edges.cumsum(0)
-        graph_ptr = _pad(ends, 1, room.nodes)
-        # nodes
-        place = torch.arange(room.nodes, device=device)
-        batch = torch.searchsorted(graph_ptr[1:], place, right=True)
-        real = batch < room.graphs
-        known = batch.clamp(max=room.graphs - 1)
-        local = place - graph_ptr[batch]
-        node = torch.where(real, self.node_ptr[graph[known]] + local, 0)
-        degree = torch.where(real, self.degree[node], 0)
-        out_degree = torch.where(real, self.out_degree[node], 0)
-        # edges, by receiver
-        number = torch.arange(room.edges, device=device)
-        owner = torch.searchsorted(edge_ends, number, right=True)
-        used = owner < room.graphs
-        owner = owner.clamp(max=room.graphs - 1)
-        edge_start = (edge_ends - edges)[owner]
-        edge = torch.where(used, self.edge_ptr[graph[owner]] + number - edge_start, 0)
-        start, last = graph_ptr[owner], room.nodes - 1
-        sender = torch.where(used, self.sender[edge] + start, last)
-        receiver = torch.where(used, self.receiver[edge] + start, last)
-        out_edge = torch.where(used, self.by_sender[edge] + edge_start, room.edges - 1)
-        topology = Topology(torch.stack([sender, receiver]), batch, room.nodes, room.graphs + 1)
-        per_graph = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
-        inverse = torch.cat([per_graph, per_graph.new_zeros(1)])
+        room = self.capacity
+        slots = torch.cat([torch.where(graphs < 0, self._none, graphs), self._none])  # [B + 1]
+        table = self._graph_table.index_select(1, slots)
+        size, node_first, edge_first = table[0], table[3], table[4]
+        ends = table[:3].cumsum(1)  # of nodes, edges and rows
+        starts = ends - table[:3]
+        graph_ptr = torch.cat([self._zeros[0], ends[0, :-1], self._node_room])
+        # Nodes; those past the last graph are in the last slot, and in no table but its last entry.
+        place = self._node_places[:-1]
+        batch = torch.searchsorted(ends[0, :-1], place, right=True)
+        local = place - take(starts[0], batch)
+        node = (take(node_first, batch) + local).clamp(max=self._node_table.size(1) - 1)
+        degrees = self._node_table.index_select(1, node)  # of those who send, and who receive
+        pointers = torch.cat([self._zeros, degrees.cumsum(1)], dim=1)
+        # Edges, by receiver; those past the last graph join the last node with itself.
+        number = self._edge_places
+        owner = torch.searchsorted(ends[1, :-1], number, right=True)
+        edge = number + take(edge_first - starts[1], owner)
+        edge = edge.clamp(max=self._edge_table.size(1) - 1)
+        within = self._edge_table.index_select(1, edge)
+        shift = torch.cat([starts[:2, :-1], self._spare], dim=1).index_select(1, owner)
+        edge_index, out_edge = within[:2] + shift[0], within[2] + shift[1]
+        inverse = take(self._inverse, slots)
+        topology = Topology(edge_index, batch, room.nodes, room.graphs + 1)
         topology.__dict__.update(
             graph_size=graph_ptr.diff(),
             graph_ptr=graph_ptr,
-            degree=degree,
+            degree=degrees[0],
             inverse_average_degree=inverse,
-            edges_by_receiver=(_pad(degree.cumsum(0), 1), number),
-            edges_by_sender=(_pad(out_degree.cumsum(0), 1), out_edge),
+            edges_by_receiver=(pointers[0], number),
+            edges_by_sender=(pointers[1], out_edge),
         )
-        table = self._table(size, local, known, real, topology)
-        layout = RowLayout(table.ptr, table.owner, table.own, None, padded=True)
-        scale = inverse[batch]
-        none = table.ptr.new_zeros(0, dtype=torch.int32)
-        starts = table.ptr[:-1].int()
+        rows = self._table(batch, local, size, starts[2], ends)
+        layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
+        small, receiver = pointers.int(), edge_index[1]
+        first, none = layout.small[0], self._empty
+        to = take(receiver, out_edge)
         senders = Neighbors(
-            _pad(degree.cumsum(0), 1).int(),
-            starts[sender],
-            number.int(),
-            none,
-            none,
-            receiver.int(),
+            small[0], take(first, edge_index[0]), self._edge_numbers, none, none, receiver.int()
         )
-        receivers = Neighbors(
-            _pad(out_degree.cumsum(0), 1).int(), starts[receiver[out_edge]], out_edge.int(),
-            none, none, none,
-        )  # fmt: skip
+        receivers = Neighbors(small[1], take(first, to), out_edge.int(), none, none, none)
+        scale = take(inverse, batch)
         routes = Routes(
-            *layout.small, scale, degree * scale, lambda: (senders, receivers), padded=True
+            *layout.small, scale, degrees[0] * scale, lambda: (senders, receivers), padded=True
         )
-        present = _pad(there.long(), 0, 0)
-        index = PaddedIndex(topology, table, layout, routes, present, self.most)
+        present = (slots != self._none).long()
+        index = PaddedIndex(topology, rows, layout, routes, present, self.most)
         flat = GraphBatch(
-            x=_take(self.x, node, real, 0.0),
-            edge_index=topology.edge_index,
-            edge_attr=_take(self.edge_attr, edge, used, 0.0),
+            x=_take(self.x, node),
+            edge_index=edge_index,
+            edge_attr=_take(self.edge_attr, edge),
             batch=batch,
             num_graphs=room.graphs + 1,
-            y=_take(self.y, graph, there, torch.nan),
-            y_node=_take(self.y_node, node, real, torch.nan),
+            y=_take(self.y, slots[:-1]),
+            y_node=_take(self.y_node, node),
         )
         return flat, index
 
     def _table(
-        self, size: Tensor, local: Tensor, known: Tensor, real: Tensor, topology: Topology
+        self, batch: Tensor, local: Tensor, size: Tensor, starts: Tensor, ends: Tensor
     ) -> RowTable:
-        room = self.capacity
+        """The rows of the contexts; `starts` [B + 1] is where those of each graph begin."""
+        room, nodes = self.capacity, self._node_places
         if not self.contexts:
-            ends = size.sum()
-            nodes = torch.arange(room.nodes + 1, device=self.device)
-            rows = NodeRows(ptr=torch.minimum(nodes, ends), own=nodes[:-1], num_rows=room.nodes)
+            rows = NodeRows(
+                ptr=torch.minimum(nodes, ends[0, -1:]), own=nodes[:-1], num_rows=room.nodes
+            )
             rows.__dict__["owner"] = nodes[:-1]
             return rows
-        squares = size.square()
-        row_ends = squares.cumsum(0)
-        first = (row_ends - squares)[known] + local * size[known]
-        total = row_ends[-1:]
-        ptr = torch.cat([torch.where(real, first, total), total])
-        own = torch.where(real, first + local, room.rows - 1)
+        first = torch.addcmul(take(starts, batch), local, take(size, batch))
+        ptr = torch.cat([first, ends[2, -1:]])
+        # Nodes that are not there have a row that nobody owns.
+        own = (first + local).clamp(max=room.rows - 1)
         table = IdentifierRows(ptr=ptr, own=own, num_rows=room.rows, identifier=local)
-        places = torch.arange(room.rows, device=self.device)
-        owner = torch.searchsorted(ptr[1:], places, right=True)
+        owner = torch.searchsorted(ptr[1:], self._row_places, right=True)
         table.__dict__["owner"] = owner.clamp(max=room.nodes - 1)
         return table
 
 
-def _pad(values: Tensor, before: int, after: int | None = None) -> Tensor:
-    """Values with so many zeros in front and, if given, one number behind."""
-    tail = [] if after is None else [values.new_full((1,), after)]
-    return torch.cat([values.new_zeros(before), values, *tail])
+def _with_last(values: Tensor, last: float, dim: int = 0) -> Tensor:
+    """Values with one entry more at the end."""
+    shape = list(values.shape)
+    shape[dim] = 1
+    return torch.cat([values, values.new_full(shape, last)], dim=dim)
 
 
-def _take(value: Tensor | None, index: Tensor, there: Tensor, other: float) -> Tensor | None:
-    if value is None:
-        return None
-    return torch.where(there.unsqueeze(1), value.index_select(0, index), other)
+def _take(values: Tensor | None, index: Tensor) -> Tensor | None:
+    return None if values is None else values.index_select(0, index)
