@@ -404,8 +404,16 @@ class ContextIndex:
 
     def graph_mean(self, values: Tensor) -> Tensor:
         """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
-        size = self.topology.graph_size.clamp(min=1).to(values.dtype).unsqueeze(1)
-        return self.graph_sum(values) / size
+        sizes = self._graph_sizes
+        if values.dtype not in sizes:
+            least = self.topology.graph_size.clamp(min=1)
+            sizes[values.dtype] = least.to(values.dtype).unsqueeze(1)
+        return self.graph_sum(values) / sizes[values.dtype]
+
+    @cached_property
+    def _graph_sizes(self) -> dict[torch.dtype, Tensor]:
+        """n of each graph, at least 1, [B, 1], in the types that were asked for."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)

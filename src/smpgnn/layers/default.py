@@ -109,9 +109,31 @@ class DefaultSMPLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        weights = self._weights()
+        *own, receiver, sender, second, outer, update, out = assemble(
+            [
+                *self.set_map.maps,
+                self.message_receiver,
+                self.message_sender,
+                self.message_out,
+                self.update_messages,
+                self.update_own,
+                self.update_out,
+            ]
+        )
+        weights = DefaultWeights(
+            receiver=receiver,
+            sender=sender,
+            own=update,
+            relus=second @ outer,
+            messages=outer,
+            out=out,
+            receiver_bias=self.message_receiver.offset(),
+            own_bias=self.update_own.offset(),
+            relus_bias=self.message_out.offset() @ outer,
+            out_bias=self.update_out.offset(),
+        )
         message = weights.receiver, weights.sender, weights.receiver_bias
-        prepared, terms = self.set_map.with_terms(context, message)
+        prepared, terms = self.set_map.with_terms(context, own, message)
         rows = default_core(
             prepared.rows,
             None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
@@ -122,21 +144,3 @@ class DefaultSMPLayer(SMPLayer):
             terms=terms,
         )
         return LocalContext(index.divide(rows) if self.divide_update else rows, index.layout)
-
-    def _weights(self) -> DefaultWeights:
-        outer = self.update_messages.matrix()
-        receiver, sender, second = assemble(
-            [self.message_receiver, self.message_sender, self.message_out]
-        )
-        return DefaultWeights(
-            receiver=receiver,
-            sender=sender,
-            own=self.update_own.matrix(),
-            relus=second @ outer,
-            messages=outer,
-            out=self.update_out.matrix(),
-            receiver_bias=self.message_receiver.offset(),
-            own_bias=self.update_own.offset(),
-            relus_bias=self.message_out.offset() @ outer,
-            out_bias=self.update_out.offset(),
-        )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError, check_counts
 from smpgnn.layers.base import SMPLayer
-from smpgnn.layers.linear import TowerLinear
+from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.layers.set_linear import RowLinear, SetLinear
 from smpgnn.ops import fast_core
 from smpgnn.ops.backend import WIDEST
@@ -90,7 +90,7 @@ class FastSMPLayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         u = self.prepare(context, index).rows
-        w4, w5 = self.w4.matrix(), self.w5.matrix()
+        w4, w5 = assemble([self.w4, self.w5])
         if self.divide_update:
             rows = index.divide(fast_core(u, w4, w5, index.undivided))
         else:

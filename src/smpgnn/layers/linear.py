@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.nn import functional as F
 
 from smpgnn.errors import InputError, check_counts
@@ -67,12 +69,41 @@ class TowerLinear(nn.Module):
 
 
 def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
-    """The matrices W of maps of one shape, in as few steps as one of them would take."""
-    first = linears[0]
-    if first.towers == 1:
-        return [linear.weight[0] for linear in linears]
-    weights = torch.stack([linear.weight for linear in linears])
-    # [m, t, in, out] to [m, in, out, t], then t onto a diagonal: [m, t, in, t, out]
-    blocks = torch.diag_embed(weights.permute(0, 2, 3, 1), dim1=1, dim2=3)
-    whole = blocks.reshape(len(linears), first.in_channels, first.out_channels)
-    return list(whole.unbind(0))
+    """The matrices W of maps, all of one shape in as few steps as one of them would take."""
+    groups: dict[torch.Size, list[int]] = {}
+    for place, linear in enumerate(linears):
+        groups.setdefault(linear.weight.shape, []).append(place)
+    found: dict[int, Tensor] = {}
+    for shape, places in groups.items():
+        weights = [linears[place].weight for place in places]
+        if shape[0] == 1:
+            matrices = [weight.squeeze(0) for weight in weights]
+        else:
+            whole: Tensor = _Assembled.apply(*weights)  # type: ignore[no-untyped-call]
+            matrices = list(whole.unbind(0))
+        found.update(zip(places, matrices, strict=True))
+    return [found[place] for place in range(len(linears))]
+
+
+class _Assembled(Function):
+    """Block-diagonal matrices [m, t in, t out] from their blocks, m times [t, in, out]."""
+
+    @staticmethod
+    def forward(ctx: Any, *weights: Tensor) -> Tensor:
+        blocks = torch.stack(weights)
+        ctx.shape = blocks.shape
+        m, t, i, o = blocks.shape
+        whole = blocks.new_zeros(m, t * i, t * o)
+        _diagonal(whole, blocks.shape).copy_(blocks)
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        blocks: tuple[Tensor, ...] = _diagonal(grad, ctx.shape).contiguous().unbind(0)
+        return blocks
+
+
+def _diagonal(whole: Tensor, shape: torch.Size) -> Tensor:
+    """The blocks [m, t, in, out] on the diagonals of matrices [m, t in, t out]."""
+    m, t, i, o = shape
+    return whole.reshape(m, t, i, t, o).diagonal(dim1=1, dim2=3).permute(0, 3, 1, 2)

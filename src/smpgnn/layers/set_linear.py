@@ -49,14 +49,19 @@ class SetLinear(nn.Module):
             self.w2.weight.mul_(self.set_scale)
             self.w3.weight.mul_(self.set_scale)
 
+    @property
+    def maps(self) -> list[TowerLinear]:
+        """What the matrices of `with_terms` are assembled from."""
+        return [self.w1, self.w2, self.w3]
+
     def forward(self, context: LocalContext) -> LocalContext:
-        return self.with_terms(context, ())[0]
+        return self.with_terms(context, assemble(self.maps), ())[0]
 
     def with_terms(
-        self, context: LocalContext, message: tuple[Tensor, ...]
+        self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
     ) -> tuple[LocalContext, Tensor | None]:
         """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`."""
-        w1, w2, w3 = assemble([self.w1, self.w2, self.w3])
+        w1, w2, w3 = matrices
         bias, w23 = self.w2.offset(), torch.cat([w2, w3], dim=1)
         center, raw, layout = None, context, context.layout
         if (
@@ -94,12 +99,15 @@ class RowLinear(nn.Module):
     def reset_parameters(self) -> None:
         self.w1.reset_parameters()
 
+    @property
+    def maps(self) -> list[TowerLinear]:
+        return [self.w1]
+
     def forward(self, context: LocalContext) -> LocalContext:
-        rows: Tensor = self.w1(context.rows)
-        return context.with_rows(rows)
+        return self.with_terms(context, assemble(self.maps), ())[0]
 
     def with_terms(
-        self, context: LocalContext, message: tuple[Tensor, ...]
+        self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
     ) -> tuple[LocalContext, Tensor | None]:
         """As in `SetLinear`; there is no kernel that makes the terms here."""
-        return self(context), None
+        return context.with_rows(F.linear(context.rows, matrices[0].t(), self.w1.bias)), None
