@@ -95,5 +95,5 @@ class _Perceptron(Function):
         slopes = [slope.view(m.shape) for slope, m in zip(slopes, matrices, strict=True)]
         d_wy = None if y is None else slopes[1]
         dy = None if y is None else dy
-        d_center = -(d_b1 @ wx)
+        d_center = -(d_b1 @ wx) if ctx.needs_input_grad[1] else None
         return dx, d_center, dy, slopes[0], d_wy, d_b1, slopes[-1], d_b2, None
