@@ -13,7 +13,8 @@ from smpgnn.experiments.names import file_name, pick
 from smpgnn.experiments.paper import paper_tables
 from smpgnn.experiments.protocol import PROTOCOLS, Reduction, run_options, same_settings
 from smpgnn.experiments.protocol import settings_of as settings
-from smpgnn.experiments.tables import SELECTIONS, TABLES, Row, Table, find_table
+from smpgnn.experiments.table import Row, Table
+from smpgnn.experiments.tables import SELECTIONS, TABLES, find_table
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops.backend import WIDEST
 from smpgnn.options import CyclesOptions, TrainOptions

@@ -10,7 +10,7 @@ from smpgnn.errors import InputError
 from smpgnn.experiments.protocol import Search
 from smpgnn.experiments.records import Trial
 from smpgnn.experiments.search import best_trial, held_back, settings_hash, trial_options
-from smpgnn.experiments.tables import Row
+from smpgnn.experiments.table import Row
 from smpgnn.options import CyclesOptions
 
 ROW = Row("GIN", "gin")

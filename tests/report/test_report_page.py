@@ -218,7 +218,9 @@ def test_columns_stand_in_groups(results: Path) -> None:
         ("out", ("k=4", "k=6", "k=8")),
     ]
     parts = column_groups(cells["cycle_generalization_parts"])
-    assert [(g.name, g.heads) for g in parts] == [(f"k={k}", ("in", "out")) for k in (4, 6, 8)]
+    assert [(g.name, g.heads) for g in parts] == [
+        (side, ("k=4", "k=6", "k=8")) for side in ("in", "out")
+    ]
     assert [g.name for g in column_groups(cells["zinc"])] == [""]
     assert [g.name for g in column_groups(cells["cycle_detection"][:1])] == [""]
 

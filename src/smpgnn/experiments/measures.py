@@ -11,7 +11,7 @@ import torch
 
 from smpgnn.data.store import GraphStore
 from smpgnn.experiments.records import BySize
-from smpgnn.experiments.tables import Table
+from smpgnn.experiments.table import Table
 from smpgnn.options import CyclesOptions, PropertiesOptions, TrainOptions
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.metrics import LogMSEBySize

@@ -25,7 +25,8 @@ from smpgnn.experiments.records import (
     record_path,
 )
 from smpgnn.experiments.search import settings_hash, trial_options
-from smpgnn.experiments.tables import TABLES, Selection, Table, Training, find_table
+from smpgnn.experiments.table import Selection, Table, Training
+from smpgnn.experiments.tables import TABLES, find_table
 from smpgnn.options import TrainOptions
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from smpgnn.errors import InputError
-from smpgnn.experiments.tables import TABLES, Row, Table, Training
+from smpgnn.experiments.table import Row, Table, Training
+from smpgnn.experiments.tables import TABLES
 from smpgnn.options import PAPER as PAPER_PRESETS
 from smpgnn.options import TASKS, TrainOptions, with_values
 from smpgnn.training.run_folder import PLACE

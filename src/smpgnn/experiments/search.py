@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from smpgnn.errors import InputError
 from smpgnn.experiments.protocol import Search, settings_of
 from smpgnn.experiments.records import Trial
-from smpgnn.experiments.tables import Row
+from smpgnn.experiments.table import Row
 from smpgnn.files import write_text
 from smpgnn.options import TrainOptions
 

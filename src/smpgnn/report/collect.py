@@ -14,7 +14,8 @@ from smpgnn.experiments.names import file_name
 from smpgnn.experiments.paper import PaperTable, paper_tables
 from smpgnn.experiments.protocol import PROTOCOLS
 from smpgnn.experiments.records import Record, read_records
-from smpgnn.experiments.tables import TABLES, Cell, Row, Table, Training
+from smpgnn.experiments.table import Cell, Row, Table, Training
+from smpgnn.experiments.tables import TABLES
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from smpgnn.experiments.tables import Cell
+from smpgnn.experiments.table import Cell
 
 
 @dataclass(frozen=True)

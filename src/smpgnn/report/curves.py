@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smpgnn.experiments.records import Record
-from smpgnn.experiments.tables import TABLES, Selection
+from smpgnn.experiments.table import Selection
+from smpgnn.experiments.tables import TABLES
 from smpgnn.report.collect import Scaling, TableReport, training_label
 from smpgnn.report.figures import COLOURS, LOOKS, Series, line_chart
 

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from smpgnn.experiments.records import Choice, Record, Trial
-from smpgnn.experiments.tables import Table
+from smpgnn.experiments.table import Table
 from smpgnn.report.collect import Scaling, Summary, TableReport, Timings, training_label
 from smpgnn.report.columns import Group, column_groups
 from smpgnn.report.markdown import number, signed

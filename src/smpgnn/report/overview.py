@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from smpgnn.experiments.tables import Cell
+from smpgnn.experiments.table import Cell
 from smpgnn.report.collect import Report, TableReport
 from smpgnn.report.columns import column_groups
 
