@@ -77,12 +77,24 @@ def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
     for shape, places in groups.items():
         weights = [linears[place].weight for place in places]
         if shape[0] == 1:
-            matrices = [weight.squeeze(0) for weight in weights]
+            matrices = [_Whole.apply(weight) for weight in weights]  # type: ignore[no-untyped-call]
         else:
             whole: Tensor = _Assembled.apply(*weights)  # type: ignore[no-untyped-call]
             matrices = list(whole.unbind(0))
         found.update(zip(places, matrices, strict=True))
     return [found[place] for place in range(len(linears))]
+
+
+class _Whole(Function):
+    """The matrix of one tower, [1, in, out] to [in, out]; its gradient lies as it does."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> Tensor:
+        return weight.squeeze(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad.reshape(-1).view(1, *grad.shape)  # strides, too, of those of size 1
 
 
 class _Assembled(Function):
