@@ -9,9 +9,12 @@ from torch import Tensor
 
 from smpgnn.context import RowLayout
 from smpgnn.ops import backend
-from smpgnn.ops.perceptron import perceptron, perceptron_reference
+from smpgnn.ops.perceptron import Maps, perceptron, perceptron_reference
 
-pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+pytestmark = [
+    pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="test_recorded.py does it on the GPU"),
+]
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -41,22 +44,21 @@ def test_the_kernels_equal_the_plain_form(
     wanted = [v for v in (x, y, wx, wy, b1, w2, b2, center) if v is not None]
     grad = draw(rows, 6, seed=8).detach()
     grad[rows - spare :] = 0.0  # nobody reads what is not there
-    expected = perceptron_reference(x, y, (wx, wy, b1), (w2, b2), layout, center)
+    maps = Maps(wx, wy, b1, w2, b2)
+    expected = perceptron_reference(x, y, maps, layout, center)
     back = torch.autograd.grad([expected], wanted, [grad])
     monkeypatch.setattr(backend, "INTERPRETED", True)
-    if torch.cuda.is_available():
-        pytest.skip("tests of whole networks do it on the GPU")
-    actual = perceptron(x, y, (wx, wy, b1), (w2, b2), layout, center)
+    actual = perceptron(x, y, maps, layout, center)
     assert_same(actual.detach(), expected.detach())
-    assert not actual[rows - spare :].any() or spare == 0
+    assert not actual[rows - spare :].any()
     assert_same(list(torch.autograd.grad([actual], wanted, [grad])), list(back))
 
 
 def test_a_wide_perceptron_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = padded_layout(0)
-    x, first = draw(layout.owner.numel(), 3), (draw(40, 3, seed=1), None, draw(40, seed=2))
-    second = draw(2, 40, seed=3), draw(2, seed=4)
+    x = draw(layout.owner.numel(), 3)
+    maps = Maps(draw(40, 3, seed=1), None, draw(40, seed=2), draw(2, 40, seed=3), draw(2, seed=4))
     monkeypatch.setattr(backend, "INTERPRETED", True)
-    out = perceptron(x, None, first, second, layout)
+    out = perceptron(x, None, maps, layout)
     assert "Perceptron" not in type(out.grad_fn).__name__
-    assert_same(out, perceptron_reference(x, None, first, second, layout))
+    assert_same(out, perceptron_reference(x, None, maps, layout))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from smpgnn.context import LocalContext, RowLayout, ScaledContext
-from smpgnn.ops.perceptron import perceptron
+from smpgnn.ops.perceptron import Maps, perceptron
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,5 +42,5 @@ def run_perceptron(maps: nn.Sequential, t: NormalInput, before: Tensor | None = 
         center, scale, shift = (value.to(wx.dtype) for value in t.affine)
         b1 = b1 + wx @ shift
         wx = wx * scale
-    inputs = (wx, None if before is None else wy, b1)
-    return perceptron(t.rows, before, inputs, (second.weight, second.bias), t.layout, center)
+    both = Maps(wx, None if before is None else wy, b1, second.weight, second.bias)
+    return perceptron(t.rows, before, both, t.layout, center)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from smpgnn.experiments.names import file_name
 from smpgnn.experiments.table import Cell, Row, Table, Training
@@ -54,15 +55,14 @@ _CYCLE_PARTS_NOTE = (
 )
 
 
+_table = partial(Table, task="cycles", larger_is_better=True, digits=1)
+
 CYCLES = (
-    Table(
+    _table(
         name="cycle_detection",
         title="Table 1a: detection of cycles of length k in graphs of nominal size n",
-        task="cycles",
         metric="test accuracy (%)",
         measure="accuracy",
-        larger_is_better=True,
-        digits=1,
         rows=(
             _MPNN,
             _GIN,
@@ -78,14 +78,11 @@ CYCLES = (
         "the rivals take what is better on held-back training graphs. The authors' graphs are not "
         "public: ours are drawn anew by the same construction.",
     ),
-    Table(
+    _table(
         name="cycle_generalization",
         title="Table 1b: train on one size, choose the weights on a second, test on a third",
-        task="cycles",
         metric="test accuracy (%)",
         measure="sizes",
-        larger_is_better=True,
-        digits=1,
         rows=(_GIN, _PPGN, _RING, _LOCAL),
         trainings=_OTHER_SIZES,
         note="'in' is the size of training (20, 31, 50), 'out' the largest (36, 56, 72); the "
@@ -93,14 +90,11 @@ CYCLES = (
         "the set map (the mean row) and with the maximum over nodes; what each of the two is worth "
         "stands under 'what breaks on larger graphs'.",
     ),
-    Table(
+    _table(
         name="cycle_less_data",
         title="Table 1c: 6-cycles in graphs of nominal size 56, by the number of training graphs",
-        task="cycles",
         metric="test accuracy (%), 6-cycles, 56 nodes",
         measure="accuracy",
-        larger_is_better=True,
-        digits=1,
         rows=(_RANDOM, _LOCAL),
         trainings=tuple(
             Training(
@@ -113,27 +107,21 @@ CYCLES = (
         ),
         note="SMP as in Table 1b.",
     ),
-    Table(
+    _table(
         name="cycle_detection_matched",
         title="Beyond the paper: cycles in pairs of graphs with equal degrees",
-        task="cycles",
         metric="test accuracy (%)",
         measure="accuracy",
-        larger_is_better=True,
-        digits=1,
         rows=(_GIN, _PPGN, _MEANS, _LOCAL),
         trainings=_cycle_cells("matched"),
         note="Each positive has a negative twin with the same nodes, edges and degrees, so that "
         "nothing but the cycle tells them apart. The paper has no such table.",
     ),
-    Table(
+    _table(
         name="cycle_detection_parts",
         title="Beyond the paper: what of SMP the detection of cycles needs",
-        task="cycles",
         metric="test accuracy (%)",
         measure="accuracy",
-        larger_is_better=True,
-        digits=1,
         rows=(
             replace(_FAST, of="cycle_detection"),
             Row("without row means", "fast-smp", _LOCAL.settings),
@@ -145,14 +133,11 @@ CYCLES = (
         f"network but for what its name says. {_CYCLE_PARTS_NOTE}",
         like="cycle_detection",
     ),
-    Table(
+    _table(
         name="cycle_generalization_parts",
         title="Beyond the paper: what breaks on larger graphs",
-        task="cycles",
         metric="test accuracy (%)",
         measure="sizes",
-        larger_is_better=True,
-        digits=1,
         rows=(
             replace(_LOCAL, of="cycle_generalization"),
             Row("mean readout", "fast-smp", _LOCAL_MEAN),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from smpgnn.experiments.names import file_name
 from smpgnn.experiments.parts import PARTS_NOTE, SMP, parts_of_smp
@@ -16,15 +17,14 @@ def _zinc(name: str, edge_features: bool) -> Training:
     )
 
 
+_table = partial(
+    Table, task="zinc", metric="test MAE", measure="mae", larger_is_better=False, digits=3
+)
+
 ZINC = (
-    Table(
+    _table(
         name="zinc",
         title="Table 3: constrained solubility of molecules (ZINC-12k)",
-        task="zinc",
-        metric="test MAE",
-        measure="mae",
-        larger_is_better=False,
-        digits=3,
         # Widths that give each about as many parameters as SMP (the paper: about 100k); the rivals
         # are as deep as in the 100k setting of the benchmark.
         rows=(
@@ -38,14 +38,9 @@ ZINC = (
         ),
         trainings=(_zinc("no edge features", False), _zinc("with edge features", True)),
     ),
-    Table(
+    _table(
         name="zinc_parts",
         title="Beyond the paper: what the parts of the authors' code are worth on ZINC",
-        task="zinc",
-        metric="test MAE",
-        measure="mae",
-        larger_is_better=False,
-        digits=3,
         rows=(
             replace(SMP, of="zinc"),
             # 22 channels in one tower have as many parameters as 32 in eight
@@ -56,14 +51,9 @@ ZINC = (
         note=f"SMP is that of Table 3; every other row differs from it in one thing. {PARTS_NOTE}",
         like="zinc",
     ),
-    Table(
+    _table(
         name="zinc_beyond",
         title="Beyond the paper: SMP on ZINC-12k with at most 105,000 parameters",
-        task="zinc",
-        metric="test MAE",
-        measure="mae",
-        larger_is_better=False,
-        digits=3,
         rows=(
             Row("SMP, two towers", "smp", {"towers": 2, "extractor_channels": 64}),
             Row("SMP, four towers", "smp", {"towers": 4, "extractor_channels": 96}),
@@ -71,14 +61,9 @@ ZINC = (
         trainings=(_zinc("with edge features", True),),
         like="zinc",
     ),
-    Table(
+    _table(
         name="zinc_500k",
         title="Beyond the paper: SMP on ZINC-12k with about 500,000 parameters",
-        task="zinc",
-        metric="test MAE",
-        measure="mae",
-        larger_is_better=False,
-        digits=3,
         # 64 channels are the most that the fused kernels take
         rows=(
             Row(

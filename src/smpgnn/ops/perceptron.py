@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,14 +19,23 @@ if TYPE_CHECKING:
 WIDEST = 32
 
 
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """The maps of a perceptron: of its one or two inputs, their bias, the second map and its bias.
+
+    Shapes: x [H, C], y [H, D] or None, bias [H], out [N, H], out_bias [N].
+    """
+
+    x: Tensor
+    y: Tensor | None
+    bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+
+
 @opaque
 def perceptron(
-    x: Tensor,
-    y: Tensor | None,
-    first: tuple[Tensor, Tensor | None, Tensor],
-    second: tuple[Tensor, Tensor],
-    layout: RowLayout,
-    center: Tensor | None = None,
+    x: Tensor, y: Tensor | None, maps: Maps, layout: RowLayout, center: Tensor | None = None
 ) -> Tensor:
     r"""A perceptron of one or two inputs, side by side, on every row.
 
@@ -33,37 +43,30 @@ def perceptron(
 
     Args:
         x, y: the rows.
-        first: :math:`W_x`, :math:`W_y` and :math:`b_1`.
-        second: :math:`W_2` and :math:`b_2`.
+        maps: :math:`W_x`, :math:`W_y`, :math:`b_1`, :math:`W_2` and :math:`b_2`.
         layout: of the rows; where it is padded, rows that no context owns are zero.
         center: taken from every row of x.
 
-    Shapes: x [P, C], y [P, D] or None, W_x [H, C], W_y [H, D], W_2 [N, H], result [P, N].
+    Shapes: x [P, C], y [P, D] or None, result [P, N].
     """
-    (wx, wy, b1), (w2, b2) = first, second
-    widest = max(*wx.shape, w2.size(0), 0 if wy is None else wy.size(1))
+    widest = max(*maps.x.shape, maps.out.size(0), 0 if maps.y is None else maps.y.size(1))
     plain = torch.is_autocast_enabled(x.device.type) or x.dtype in (torch.bfloat16, torch.float16)
     if not fused(x) or plain or widest > WIDEST:
-        return perceptron_reference(x, y, first, second, layout, center)
+        return perceptron_reference(x, y, maps, layout, center)
     center = x.new_zeros(x.size(1)) if center is None else center.to(x.dtype)
-    result: Tensor = _Perceptron.apply(x, center, y, wx, wy, b1, w2, b2, layout.small[0])  # type: ignore[no-untyped-call]
+    weights = (maps.x, maps.y, maps.bias, maps.out, maps.out_bias)
+    result: Tensor = _Perceptron.apply(x, center, y, *weights, layout.small[0])  # type: ignore[no-untyped-call]
     return result
 
 
 def perceptron_reference(
-    x: Tensor,
-    y: Tensor | None,
-    first: tuple[Tensor, Tensor | None, Tensor],
-    second: tuple[Tensor, Tensor],
-    layout: RowLayout,
-    center: Tensor | None = None,
+    x: Tensor, y: Tensor | None, maps: Maps, layout: RowLayout, center: Tensor | None = None
 ) -> Tensor:
     """The same from parts; derivatives of any order through autograd."""
-    wx, wy, b1 = first
-    hidden = F.linear(x if center is None else x - center.to(x.dtype), wx, b1)
-    if y is not None and wy is not None:
-        hidden = hidden + F.linear(y, wy)
-    rows = F.linear(hidden.relu(), *second)
+    hidden = F.linear(x if center is None else x - center.to(x.dtype), maps.x, maps.bias)
+    if y is not None and maps.y is not None:
+        hidden = hidden + F.linear(y, maps.y)
+    rows = F.linear(hidden.relu(), maps.out, maps.out_bias)
     return rows if layout.unowned is None else rows.masked_fill(layout.unowned, 0.0)
 
 
