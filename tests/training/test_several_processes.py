@@ -8,13 +8,27 @@ from pathlib import Path
 
 import pytest
 import yaml
-from processes import COMMAND, finish, start
+from processes import finish, start
 from small_runs import CYCLES, lines, record, words
 
 import smpgnn
 
 #: 85 graphs in batches of 21: unequal shares, and a last batch with one graph for two processes.
 OPTIONS = {**CYCLES, "train_samples": 85, "batch_size": 21, "lr": 0.01, "epochs": 3}
+
+#: The command line, and in the end the names of the threads that are left (on Linux).
+THREADS_AT_THE_END = """
+import atexit
+from pathlib import Path
+from smpgnn.cli.main import main
+
+def tell():
+    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    print("threads:", *names, flush=True)
+
+atexit.register(tell)
+main()
+"""
 
 
 def assert_like_one_process(folder: Path, alone: Path) -> None:
@@ -51,13 +65,18 @@ def test_two_processes_that_torchrun_starts(tmp_path: Path) -> None:
     options = {**OPTIONS, "norm": "none", "average": 0.9}
     config.write_text(yaml.safe_dump(options))
     torchrun = [str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node=2"]
+    script = tmp_path / "script.py"
+    script.write_text(THREADS_AT_THE_END)
     folder = tmp_path / "two"
     process = start(
         ["train", "cycles", "--config", str(config), "--devices", "2", "--output", str(folder)],
-        [*torchrun, *COMMAND[1:]],
+        [*torchrun, str(script)],
     )
     alone = smpgnn.train("cycles", output=str(tmp_path / "one"), quiet=True, **options)
     status, out, err = finish(process)
     assert status == 0, err
     assert out.count("Run folder") == 1
+    threads = [line for line in out.splitlines() if line.startswith("threads:")]
+    assert len(threads) == 2
+    assert "gloo" not in " ".join(threads)  # such a thread can abort a process that ends
     assert_like_one_process(folder, alone.folder)

@@ -18,7 +18,8 @@ from smpgnn.options import MODELS, CyclesOptions, from_config, read_config, with
 from smpgnn.training import memory
 from smpgnn.training.loader import StoreDataModule
 from smpgnn.training.prepare import prepare
-from smpgnn.training.run_folder import RunFolder, commit, first_process
+from smpgnn.training.processes import first_process
+from smpgnn.training.run_folder import RunFolder, commit
 from smpgnn.training.saved import load_model
 from smpgnn.training.train import Result, evaluate_store
 

@@ -53,10 +53,10 @@ def named_options(arguments: argparse.Namespace) -> set[str]:
 
 
 def train(arguments: argparse.Namespace) -> int:
+    from smpgnn.training.processes import first_process
     from smpgnn.training.run_folder import (
         RunFolder,
         default_output,
-        first_process,
         resumed_options,
     )
 

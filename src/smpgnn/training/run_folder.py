@@ -166,15 +166,6 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
     return replace(stored, **{**place, "output": options.output})
 
 
-def first_process() -> bool:
-    """Whether this process is the one that writes, of those that train together.
-
-    It is known before they meet: from what Lightning, torchrun or Slurm tell each of them.
-    """
-    names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
-    return all(os.environ.get(name, "0") == "0" for name in names)
-
-
 def versions() -> dict[str, str]:
     """Versions of what a result may depend on."""
     from importlib.metadata import version

@@ -28,13 +28,13 @@ from smpgnn.training.module import GraphModule
 from smpgnn.training.network import run_network
 from smpgnn.training.peak import memory_of
 from smpgnn.training.prepare import Prepared, prepare
+from smpgnn.training.processes import first_process, in_group, leave_group
 from smpgnn.training.recorded import RecordedOutputs, Recorder, can_record
 from smpgnn.training.run_folder import (
     RunFolder,
     commit,
     default_output,
     device_name,
-    first_process,
     versions,
 )
 from smpgnn.training.saved import SavedModel, load_model, pick_device
@@ -76,6 +76,7 @@ def train_run(
         options = replace(options, output=default_output(options))
     device = pick_device(options.device)
     _check_devices(options, device)
+    grouped = in_group()
     folder = RunFolder(options.output)
     first = first_process()
     if first:
@@ -142,6 +143,8 @@ def train_run(
         _fit(trainer, module, data, start, terminator)
         # where the folder is named after the time, only the first process knows its name
         folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
+        if in_group() and not grouped:
+            leave_group()
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
 
 
