@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from smpgnn.layers import (
     DefaultSMPLayer,
     FastSMPLayer,
+    MarkedSetLinear,
     RowBatchNorm,
     RowLayerNorm,
     RowLinear,
@@ -122,7 +123,7 @@ def initial(graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: in
 
 
 def set_map(module: nn.Module, u: Tensor, graph: DenseGraph) -> Tensor:
-    """Û_i = U_i W1 + 1 1ᵀ U_i W2 / n + 1 cᵀ + 𝟙_i 1ᵀ U_i W3 / n."""
+    """Û_i = U_i W1 + 1 1ᵀ U_i W2 / n + 1 cᵀ + 𝟙_i 1ᵀ U_i W3 / n, and terms of the own row."""
     if isinstance(module, RowLinear):
         return linear(module.w1, u)
     assert isinstance(module, SetLinear)
@@ -132,12 +133,17 @@ def set_map(module: nn.Module, u: Tensor, graph: DenseGraph) -> Tensor:
     for i in range(graph.num_nodes):
         indicator = u.new_zeros(n, 1)
         indicator[graph.identifier[i]] = 1
-        contexts.append(
+        hat = (
             u[i] @ matrix(module.w1)
             + ones @ ones.t() @ u[i] @ matrix(module.w2) / n
             + ones @ module.w2.bias.unsqueeze(0)
             + indicator @ ones.t() @ u[i] @ matrix(module.w3) / n
         )
+        if isinstance(module, MarkedSetLinear):
+            own = indicator.t() @ u[i]
+            hat = hat + ones @ own @ matrix(module.own_to_all)
+            hat = hat + indicator @ own @ matrix(module.own_to_own)
+        contexts.append(hat)
     return stack(contexts, u, n, module.w1.out_channels)
 
 

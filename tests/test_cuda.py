@@ -33,6 +33,7 @@ NETWORKS: dict[str, tuple[int, Any]] = {
     "default with edges": (3, lambda s: SMP(2, 2, 8, 3, "default", s, 3, norm="batch", towers=2,
                                             message_residual=True, update_residual=True)),
     "fast": (0, lambda s: SMP(2, 2, 8, 3, "fast", s, norm="batch")),
+    "own terms": (0, lambda s: SMP(2, 2, 8, 3, "default", s, norm="batch", own_terms=True)),
     "node level": (0, lambda s: SMP(2, 2, 8, 3, "fast", s, level="node", norm="layer")),
     "pooled": (3, lambda s: SMP(2, 2, 8, 3, "default", s, 3, pooling="max", residual=True)),
     "ablation": (3, lambda s: MPNN(2, 2, 8, 3, "default", s, 3, norm="batch")),

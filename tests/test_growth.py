@@ -30,6 +30,7 @@ GRAPHS = st.lists(st.one_of(structures(max_nodes=6), long_structures(10)), min_s
 OPTIONS: list[dict[str, Any]] = [
     {"norm": "batch", "edge_channels": 2, "residual": True},
     {"norm": "batch", "layer": "fast", "level": "node"},
+    {"norm": "batch", "own_terms": True},
 ]
 
 

@@ -37,6 +37,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"level": "node", "message_residual": True, "update_residual": True},
     {"layer": "fast", "norm": "layer", "pooling": "sum"},
     {"pooling": "mean", "towers": 2},
+    {"norm": "batch", "own_terms": True},
 ]
 
 ANY = st.lists(st.one_of(structures(max_nodes=6), long_structures(10)), min_size=1, max_size=3)

@@ -34,6 +34,7 @@ class TrainOptions:
     towers: int = _option(1, "groups of channels that do not mix, to save weights")
     set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")
     set_terms: bool = _option(True, "W2 and W3, by which a context sees the mean of its rows")
+    own_terms: bool = _option(False, "let all rows of a context see its own row")
     message_residual: bool = _option(False, "add the neighbour's context to its message (smp)")
     update_residual: bool = _option(False, "add the prepared context to the update (smp)")
     divide_update: bool = _option(False, "divide all of the update by the average degree")

@@ -21,6 +21,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"update_residual": True},
     {"towers": 2, "message_residual": True, "update_residual": True},
     {"divide_update": True},
+    {"own_terms": True, "towers": 2},
     {"set_terms": False, "towers": 2},
     {"divide_update": True, "message_residual": True, "update_residual": True},
 ]

@@ -16,6 +16,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"towers": 2},
     {"divide_update": True, "towers": 2},
+    {"own_terms": True, "towers": 2},
     {"set_terms": False},
 ]
 

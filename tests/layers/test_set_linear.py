@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from strategies import Structure, assert_same, batches, make_case, path, randomize, seeds, to_rows
 
-from smpgnn import LocalContext, SetLinear
-from smpgnn.layers import RowLinear
+from smpgnn import DefaultSMPLayer, LocalContext, SetLinear
+from smpgnn.errors import InputError
+from smpgnn.layers import MarkedSetLinear, MPNNLayer, RowLinear
 
 
 def identity_(weight: torch.Tensor) -> None:
@@ -17,18 +18,19 @@ def identity_(weight: torch.Tensor) -> None:
         weight.copy_(torch.eye(weight.size(-1)).expand_as(weight))
 
 
+@pytest.mark.parametrize("kind", [SetLinear, MarkedSetLinear])
 @pytest.mark.parametrize("towers", [1, 2])
 @pytest.mark.parametrize("identifiers", ["onehot", "coloring"])
 @given(graphs=batches(), seed=seeds())
 def test_equals_the_equation(
-    identifiers: str, towers: int, graphs: list[Structure], seed: int
+    identifiers: str, towers: int, kind: type[SetLinear], graphs: list[Structure], seed: int
 ) -> None:
     case = make_case(graphs, seed=seed)
     index = case.index(identifiers)
     case = case.with_identifiers(index.table.identifier)
     us = [torch.randn(g.num_nodes, g.num_rows, 4, dtype=torch.float64) for g in case.graphs]
     rows = to_rows(us).requires_grad_()
-    module = randomize(SetLinear(4, 6, towers), seed)
+    module = randomize(kind(4, 6, towers), seed)
     actual = module(LocalContext(rows, index.layout)).rows
     split = rows.split([u.size(0) * u.size(1) for u in us])
     us = [part.view(u.shape) for part, u in zip(split, us, strict=True)]
@@ -40,12 +42,14 @@ def test_each_term_by_hand() -> None:
     index = make_case([path(3)]).index("onehot")
     rows = torch.tensor([[3.0], [0], [0], [0], [6], [0], [9], [0], [3]])
     context = LocalContext(rows, index.layout)
-    module = SetLinear(1, 1)
+    module = MarkedSetLinear(1, 1)
     for term, values in {
         "w1": [3, 0, 0, 0, 6, 0, 9, 0, 3],
         "w2": [1, 1, 1, 2, 2, 2, 4, 4, 4],
         "c": [1, 1, 1, 1, 1, 1, 1, 1, 1],
         "w3": [1, 0, 0, 0, 2, 0, 0, 0, 4],
+        "own_to_all": [3, 3, 3, 6, 6, 6, 3, 3, 3],
+        "own_to_own": [3, 0, 0, 0, 6, 0, 0, 0, 3],
     }.items():
         with torch.no_grad():
             for parameter in module.parameters():
@@ -65,9 +69,10 @@ def test_set_scale_multiplies_the_initial_set_terms_only() -> None:
     assert torch.equal(scaled.w3.weight, 0.25 * whole.w3.weight)
 
 
-def test_reset_parameters_draws_as_the_constructor_does() -> None:
+@pytest.mark.parametrize("kind", [SetLinear, MarkedSetLinear])
+def test_reset_parameters_draws_as_the_constructor_does(kind: type[SetLinear]) -> None:
     torch.manual_seed(1)
-    module = SetLinear(3, 4, set_scale=0.5)
+    module = kind(3, 4, set_scale=0.5)
     first = [value.clone() for value in module.parameters()]
     torch.manual_seed(1)
     module.reset_parameters()
@@ -83,3 +88,9 @@ def test_row_linear_maps_each_row_by_itself() -> None:
         module.w1.bias.fill_(10)
     rows = torch.tensor([[1.0], [2], [3], [4]])
     assert module(LocalContext(rows, index.layout)).rows.flatten().tolist() == [11, 12, 13, 14]
+
+
+@pytest.mark.parametrize("make", [MPNNLayer, DefaultSMPLayer])
+def test_own_terms_need_contexts_and_their_mean(make: type[DefaultSMPLayer]) -> None:
+    with pytest.raises(InputError, match="own_terms"):
+        make(3, 4, own_terms=True, set_terms=False)

@@ -25,6 +25,8 @@ NETWORKS: dict[str, tuple[int, Any]] = {
     "default": (3, lambda s: SMP(2, 2, 4, 2, "default", s, 3, norm="batch", towers=2,
                                  message_residual=True, update_residual=True)),
     "fast": (0, lambda s: SMP(2, 2, 3, 3, "fast", s, norm="batch", residual=True)),
+    "own terms": (0, lambda s: SMP(2, 2, 4, 3, "default", s, norm="batch", own_terms=True,
+                                   residual=True)),
     "node level": (0, lambda s: SMP(2, 2, 3, 2, "fast", s, level="node", norm="layer")),
     "multi-task": (0, lambda s: MultiTaskSMP(2, 3, 2, 4, 2, "default", s, state_channels=3)),
 }  # fmt: skip

@@ -39,6 +39,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 NETWORKS: dict[str, Any] = {
     "fast": lambda: SMP(0, 2, 8, 3, "fast", norm="batch", residual=True),
+    "own terms": lambda: SMP(0, 2, 8, 3, norm="batch", own_terms=True, residual=True),
     "default": lambda: SMP(0, 2, 8, 3, norm="batch", towers=2, message_residual=True),
     "ablation": lambda: MPNN(0, 2, 8, 3, norm="batch"),
     "GIN": lambda: GIN(0, 2, 8, 3, norm="batch", residual=True),

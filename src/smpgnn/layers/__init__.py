@@ -6,13 +6,14 @@ from smpgnn.layers.fast import FastSMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.norm import RowBatchNorm, RowLayerNorm, row_norm
 from smpgnn.layers.plain import FastMPNNLayer, MPNNLayer
-from smpgnn.layers.set_linear import RowLinear, SetLinear
+from smpgnn.layers.set_linear import MarkedSetLinear, RowLinear, SetLinear
 
 __all__ = [
     "DefaultSMPLayer",
     "FastMPNNLayer",
     "FastSMPLayer",
     "MPNNLayer",
+    "MarkedSetLinear",
     "RowBatchNorm",
     "RowLayerNorm",
     "RowLinear",

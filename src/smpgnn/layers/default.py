@@ -11,7 +11,7 @@ from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import check_counts
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble
-from smpgnn.layers.set_linear import RowLinear, SetLinear
+from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type
 from smpgnn.ops import DefaultWeights, default_core
 from smpgnn.ops.backend import WIDEST
 
@@ -36,6 +36,8 @@ class DefaultSMPLayer(SMPLayer):
         set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
         set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
             the surroundings of its node only, and not on the size of the graph (not in the paper).
+        own_terms: let all rows of a context see its own row: `MarkedSetLinear` in place of the set
+            map (not in the paper).
         message_residual: add :math:`\hat U_j` to the message (not in the paper).
         update_residual: add :math:`\hat U_i` to the new context (not in the paper).
         divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
@@ -56,6 +58,7 @@ class DefaultSMPLayer(SMPLayer):
         towers: int = 1,
         set_scale: float = 1.0,
         set_terms: bool = True,
+        own_terms: bool = False,
         message_residual: bool = False,
         update_residual: bool = False,
         divide_update: bool = False,
@@ -68,7 +71,7 @@ class DefaultSMPLayer(SMPLayer):
         self.divide_update = divide_update
         check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
-        first_map = self.first_map if set_terms else RowLinear
+        first_map = set_map_type(self.first_map, set_terms, own_terms)
         self.set_map = first_map(in_channels, out_channels, first_towers, set_scale)
         width = out_channels
         self.message_receiver = TowerLinear(width, width, towers)

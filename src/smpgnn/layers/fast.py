@@ -10,7 +10,7 @@ from smpgnn.context import ContextIndex, LocalContext
 from smpgnn.errors import InputError, check_counts
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble
-from smpgnn.layers.set_linear import RowLinear, SetLinear
+from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type
 from smpgnn.ops import fast_core
 from smpgnn.ops.backend import WIDEST
 
@@ -30,6 +30,8 @@ class FastSMPLayer(SMPLayer):
         set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
         set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
             the surroundings of its node only, and not on the size of the graph (not in the paper).
+        own_terms: let all rows of a context see its own row: `MarkedSetLinear` in place of the set
+            map (not in the paper).
         divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
             neighbours alone (as the authors' code does; not in the paper).
 
@@ -48,6 +50,7 @@ class FastSMPLayer(SMPLayer):
         towers: int = 1,
         set_scale: float = 1.0,
         set_terms: bool = True,
+        own_terms: bool = False,
         divide_update: bool = False,
     ) -> None:
         super().__init__("sum")
@@ -61,7 +64,7 @@ class FastSMPLayer(SMPLayer):
         self.recordable = out_channels <= WIDEST
         check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
-        first_map = self.first_map if set_terms else RowLinear
+        first_map = set_map_type(self.first_map, set_terms, own_terms)
         self.set_map: nn.Module = first_map(in_channels, out_channels, first_towers, set_scale)
         self.w4 = TowerLinear(out_channels, out_channels, towers, bias=False)
         self.w5 = TowerLinear(out_channels, out_channels, towers, bias=False)

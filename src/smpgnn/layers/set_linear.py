@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.context import LocalContext, ScaledContext
+from smpgnn.errors import InputError
 from smpgnn.layers.linear import TowerLinear, assemble
-from smpgnn.ops import fold, set_linear
+from smpgnn.ops import fold, normalized, set_linear
 from smpgnn.ops.backend import fused_product
 
 
@@ -61,7 +62,7 @@ class SetLinear(nn.Module):
         self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
     ) -> tuple[LocalContext, Tensor | None]:
         """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`."""
-        w1, w2, w3 = matrices
+        w1, w2, w3, *own_maps = matrices
         bias, w23 = self.w2.offset(), torch.cat([w2, w3], dim=1)
         center, raw, layout = None, context, context.layout
         if (
@@ -69,11 +70,18 @@ class SetLinear(nn.Module):
             and context.norm is not None
             and fused_product(w1, w1)
         ):
-            raw = context.raw
+            raw, norm = context.raw, context.norm
             assert raw.moments is not None
-            matrix, both, center = fold(raw.moments, layout.count, context.norm, w1, w23, bias)
+            moments = raw.moments
+            matrix, both, center = fold(moments, layout.count, norm, w1, w23, bias)
+            if own_maps:
+                own = normalized(moments.own, moments, layout.count, norm)
+                both = both + own @ torch.cat(own_maps, dim=1)
         else:
             matrix, mean = w1, context.mean()
+            if own_maps:
+                mean = torch.cat([mean, context.own()], dim=1)
+                w23 = torch.cat([w23, torch.cat(own_maps, dim=1)])
             if isinstance(context, ScaledContext):
                 raw = context.raw
                 center, scale, shift = context.affine
@@ -82,6 +90,37 @@ class SetLinear(nn.Module):
             both = F.linear(mean, w23.t(), torch.cat([bias, torch.zeros_like(bias)]))
         rows, terms = set_linear(raw.rows, matrix, both, layout, center, message)
         return LocalContext(rows, layout), terms
+
+
+class MarkedSetLinear(SetLinear):
+    r"""The set map with two more terms, by which all rows of a context see its own one.
+
+    .. math::
+        \hat U_i = \text{SetLinear}(U_i) + 1\, U_i[i, :]\, W_\text{all}
+                   + \mathbb 1_i\, U_i[i, :]\, W_\text{own}
+
+    This is the most general linear map that treats all nodes but the own one alike, up to a bias of
+    the own row (not in the paper). The paper's map tells the features of a node to the other rows
+    of its context through their mean only, where they count one part in n.
+
+    Args and shapes: those of `SetLinear`.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, towers: int = 1, set_scale: float = 1.0
+    ) -> None:
+        super().__init__(in_channels, out_channels, towers, set_scale)
+        self.own_to_all = TowerLinear(in_channels, out_channels, towers, bias=False)
+        self.own_to_own = TowerLinear(in_channels, out_channels, towers, bias=False)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.own_to_all.reset_parameters()
+        self.own_to_own.reset_parameters()
+
+    @property
+    def maps(self) -> list[TowerLinear]:
+        return [*super().maps, self.own_to_all, self.own_to_own]
 
 
 class RowLinear(nn.Module):
@@ -111,3 +150,14 @@ class RowLinear(nn.Module):
     ) -> tuple[LocalContext, Tensor | None]:
         """As in `SetLinear`; there is no kernel that makes the terms here."""
         return context.with_rows(F.linear(context.rows, matrices[0].t(), self.w1.bias)), None
+
+
+def set_map_type(
+    usual: type[SetLinear] | type[RowLinear], set_terms: bool, own_terms: bool
+) -> type[SetLinear] | type[RowLinear]:
+    """The first map of a layer whose usual one this is."""
+    if not own_terms:
+        return usual if set_terms else RowLinear
+    if usual is RowLinear or not set_terms:
+        raise InputError("own_terms=True goes with contexts and set_terms=True only.")
+    return MarkedSetLinear

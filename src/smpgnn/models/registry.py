@@ -38,6 +38,7 @@ class NetworkSpec:
     checkpoint: bool = False
     readout: str = "mean"
     set_terms: bool = True
+    own_terms: bool = False
     divide_update: bool = False
     announced_channels: int = 0  # node features that every context knows from the start
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
@@ -131,6 +132,8 @@ class NetworkSpec:
             "divide_update": self.divide_update,
             "announced_channels": self.announced_channels,
         }
+        if self.model in ("smp", "fast-smp"):  # the ablations have no contexts
+            options["own_terms"] = self.own_terms
         if not fast:
             options["message_residual"] = self.message_residual
             options["update_residual"] = self.update_residual

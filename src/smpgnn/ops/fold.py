@@ -46,6 +46,19 @@ def fold(
     return matrix, both, moments.middle
 
 
+def normalized(values: Tensor, moments: Moments, count: Tensor, norm: NormState) -> Tensor:
+    """Values [K, C] under the batch norm of `fold`, whose statistics are those of `moments`.
+
+    The running statistics stay as they are: `fold` sees to them.
+    """
+    assert moments.squares is not None
+    assert moments.total is not None
+    wide, total = moments.squares.dtype, moments.total
+    middle = count.to(wide) @ moments.mean.to(wide) / total
+    scale = norm.weight * torch.rsqrt(moments.squares / total + norm.eps)
+    return torch.addcmul(norm.bias, values - middle, scale).to(values.dtype)
+
+
 def fold_reference(
     mean: Tensor,
     squares: Tensor,
