@@ -108,16 +108,21 @@ def test_set_linear(identifiers: str, inside: int, outside: int) -> None:
     assert_same([*actual, moments.sums(grad, *layout.small)], back)
 
 
+@pytest.mark.parametrize("sources", [1, 2], ids=["means", "own rows too"])
 @pytest.mark.parametrize(("inside", "outside"), [(3, 3), (1, 16), (17, 2)])
-def test_fold(inside: int, outside: int) -> None:
+def test_fold(inside: int, outside: int, sources: int) -> None:
     """The matrix, the terms and, where the rows are shifted by it, the center."""
     contexts = 37
-    mean, squares = draw(contexts, inside), draw(inside).detach().square().requires_grad_()
+    values, squares = (
+        draw(contexts, sources, inside),
+        draw(inside).detach().square().requires_grad_(),
+    )
     gamma, beta = draw(inside, seed=1), draw(inside, seed=2)
-    w1, w23, bias = draw(inside, outside), draw(inside, 2 * outside), draw(outside)
+    w1, bias = draw(inside, outside), draw(outside)
+    terms = draw(sources, inside, 2 * outside)
     count = torch.arange(contexts, device=DEVICE) % 5
     total = count.sum().double().unsqueeze(0)
-    inputs = [mean, squares, gamma, beta, w1, w23, bias]
+    inputs = [values, squares, gamma, beta, w1, terms, bias]
     matrix, both, middle = fold_reference(*inputs, total, count, 1e-5)
     given = [value.detach() for value in inputs]
     running = [torch.zeros(inside, device=DEVICE, dtype=torch.float64) for _ in range(2)]

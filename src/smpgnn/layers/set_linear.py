@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from smpgnn.context import LocalContext, ScaledContext
 from smpgnn.errors import InputError
 from smpgnn.layers.linear import TowerLinear, assemble
-from smpgnn.ops import fold, normalized, set_linear
+from smpgnn.ops import fold, set_linear
 from smpgnn.ops.backend import fused_product
 
 
@@ -62,32 +62,30 @@ class SetLinear(nn.Module):
         self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
     ) -> tuple[LocalContext, Tensor | None]:
         """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`."""
-        w1, w2, w3, *own_maps = matrices
-        bias, w23 = self.w2.offset(), torch.cat([w2, w3], dim=1)
+        w1, w2, w3, *own = matrices
+        bias, maps = self.w2.offset(), torch.cat([w2, w3], dim=1)  # what the means meet
+        if own:  # and below it, what the own rows meet
+            maps = torch.cat([maps, torch.cat(own, dim=1)])
         center, raw, layout = None, context, context.layout
         if (
             isinstance(context, ScaledContext)
             and context.norm is not None
             and fused_product(w1, w1)
         ):
-            raw, norm = context.raw, context.norm
+            raw = context.raw
             assert raw.moments is not None
-            moments = raw.moments
-            matrix, both, center = fold(moments, layout.count, norm, w1, w23, bias)
-            if own_maps:
-                own = normalized(moments.own, moments, layout.count, norm)
-                both = both + own @ torch.cat(own_maps, dim=1)
+            pairs = maps.view(-1, w1.size(0), maps.size(1))
+            matrix, both, center = fold(raw.moments, layout.count, context.norm, w1, pairs, bias)
         else:
-            matrix, mean = w1, context.mean()
-            if own_maps:
-                mean = torch.cat([mean, context.own()], dim=1)
-                w23 = torch.cat([w23, torch.cat(own_maps, dim=1)])
+            matrix, values = w1, context.mean()
+            if own:
+                values = torch.cat([values, context.own()], dim=1)
             if isinstance(context, ScaledContext):
                 raw = context.raw
                 center, scale, shift = context.affine
                 bias = bias + shift.to(w1.dtype) @ w1
                 matrix = scale.unsqueeze(1) * w1
-            both = F.linear(mean, w23.t(), torch.cat([bias, torch.zeros_like(bias)]))
+            both = F.linear(values, maps.t(), torch.cat([bias, torch.zeros_like(bias)]))
         rows, terms = set_linear(raw.rows, matrix, both, layout, center, message)
         return LocalContext(rows, layout), terms
 

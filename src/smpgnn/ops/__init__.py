@@ -6,7 +6,7 @@ Each has a plain form in torch; on a GPU, where Triton is installed, a fused ker
 from smpgnn.ops.affine import add_product
 from smpgnn.ops.default_core import DefaultWeights, default_core
 from smpgnn.ops.fast_core import fast_core
-from smpgnn.ops.fold import NormState, fold, normalized
+from smpgnn.ops.fold import NormState, fold
 from smpgnn.ops.moments import Moments, measure
 from smpgnn.ops.neighbor import Lift, neighbor_sum, relu_neighbor_sum
 from smpgnn.ops.routes import Neighbors, Routes, find_neighbors
@@ -31,7 +31,6 @@ __all__ = [
     "fold",
     "measure",
     "neighbor_sum",
-    "normalized",
     "relu_neighbor_sum",
     "segment_max",
     "segment_sum",

@@ -156,14 +156,14 @@ def _(grad: Any, rows: Tensor, *_: Any) -> Tensor:
 
 @_op("fold", mutates=("running_mean", "running_var"))
 def fold(
-    mean: Tensor,
+    values: Tensor,
     middle: Tensor,
     squares: Tensor,
     total: Tensor,
     gamma: Tensor,
     beta: Tensor,
     w1: Tensor,
-    w23: Tensor,
+    terms: Tensor,
     bias: Tensor,
     running_mean: Tensor,
     running_var: Tensor,
@@ -171,14 +171,14 @@ def fold(
     momentum: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return fold_kernels.fold(
-        mean.contiguous(), middle, squares, total, gamma, beta, w1.contiguous(), w23.contiguous(),
-        bias.contiguous(), running_mean, running_var, eps, momentum,
+        values.contiguous(), middle, squares, total, gamma, beta, w1.contiguous(),
+        terms.contiguous(), bias.contiguous(), running_mean, running_var, eps, momentum,
     )  # fmt: skip
 
 
 @fold.register_fake
-def _(mean: Tensor, middle: Tensor, sq: Any, t: Any, g: Any, b: Any, w1: Tensor, *_: Any) -> Any:
-    both = w1.new_empty(mean.size(0), 2 * w1.size(1))
+def _(values: Tensor, middle: Tensor, sq: Any, t: Any, g: Any, b: Any, w1: Tensor, *_: Any) -> Any:
+    both = w1.new_empty(values.size(0), 2 * w1.size(1))
     return torch.empty_like(w1), both, torch.empty_like(middle)
 
 
@@ -186,7 +186,7 @@ def _(mean: Tensor, middle: Tensor, sq: Any, t: Any, g: Any, b: Any, w1: Tensor,
 def fold_backward(
     d_matrix: Tensor,
     d_both: Tensor,
-    mean: Tensor,
+    values: Tensor,
     middle: Tensor,
     squares: Tensor,
     total: Tensor,
@@ -195,24 +195,24 @@ def fold_backward(
     beta: Tensor,
     scale: Tensor,
     w1: Tensor,
-    w23: Tensor,
+    terms: Tensor,
     eps: float,
 ) -> list[Tensor]:
     return fold_kernels.fold_backward(
-        d_matrix.contiguous(), d_both.contiguous(), mean.contiguous(), middle, squares, total,
-        count, gamma, beta, scale, w1.contiguous(), w23.contiguous(), eps,
+        d_matrix.contiguous(), d_both.contiguous(), values.contiguous(), middle, squares, total,
+        count, gamma, beta, scale, w1.contiguous(), terms.contiguous(), eps,
     )  # fmt: skip
 
 
 @fold_backward.register_fake
 def _(
-    dm: Any, db: Any, mean: Tensor, mi: Any, sq: Tensor, t: Any, n: Any, g: Any, b: Any, s: Any,
-    w1: Tensor, w23: Tensor, eps: Any,
+    dm: Any, db: Any, values: Tensor, mi: Any, sq: Tensor, t: Any, n: Any, g: Any, b: Any, s: Any,
+    w1: Tensor, terms: Tensor, eps: Any,
 ) -> Any:  # fmt: skip
-    acc = _accumulator(mean)
+    acc = _accumulator(values)
     vectors = [sq.new_empty(w1.size(0), dtype=acc) for _ in range(3)]
-    weights = [w1.new_empty(w.shape, dtype=acc) for w in (w1, w23)]
-    return [torch.empty_like(mean), *vectors, *weights, w1.new_empty(w1.size(1), dtype=acc)]
+    weights = [w1.new_empty(w.shape, dtype=acc) for w in (w1, terms)]
+    return [torch.empty_like(values), *vectors, *weights, w1.new_empty(w1.size(1), dtype=acc)]
 
 
 @_op("set_linear")

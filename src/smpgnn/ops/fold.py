@@ -28,71 +28,63 @@ class NormState:
 
 @opaque
 def fold(
-    moments: Moments, count: Tensor, norm: NormState, w1: Tensor, w23: Tensor, bias: Tensor
+    moments: Moments, count: Tensor, norm: NormState, w1: Tensor, terms: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Matrix, terms of the contexts and center for `smpgnn.ops.set_linear` on rows as they are.
 
     Equal to batch norm with the statistics of these rows and the set map of what comes out; the
-    running statistics are brought up to date. Shapes: count [K], w1 [C, D], w23 [C, 2 D], bias [D].
+    running statistics are brought up to date. `terms` are the matrices that the means of the
+    contexts meet, and (S = 2) those that their own rows meet.
+
+    Shapes: count [K], w1 [C, D], terms [S, C, 2 D], bias [D].
     """
     assert moments.squares is not None
     assert moments.middle is not None
     assert moments.total is not None
     norm.batches.add_(1)
+    values = [moments.mean, moments.own][: terms.size(0)]
     matrix, both = _Fold.apply(  # type: ignore[no-untyped-call]
-        moments.mean, moments.squares, norm.weight, norm.bias, w1, w23, bias, moments.middle,
-        moments.total, count, norm,
+        values[0].unsqueeze(1) if len(values) == 1 else torch.stack(values, dim=1),
+        moments.squares, norm.weight, norm.bias, w1, terms, bias, moments.middle, moments.total,
+        count, norm,
     )  # fmt: skip
     return matrix, both, moments.middle
 
 
-def normalized(values: Tensor, moments: Moments, count: Tensor, norm: NormState) -> Tensor:
-    """Values [K, C] under the batch norm of `fold`, whose statistics are those of `moments`.
-
-    The running statistics stay as they are: `fold` sees to them.
-    """
-    assert moments.squares is not None
-    assert moments.total is not None
-    wide, total = moments.squares.dtype, moments.total
-    middle = count.to(wide) @ moments.mean.to(wide) / total
-    scale = norm.weight * torch.rsqrt(moments.squares / total + norm.eps)
-    return torch.addcmul(norm.bias, values - middle, scale).to(values.dtype)
-
-
 def fold_reference(
-    mean: Tensor,
+    values: Tensor,
     squares: Tensor,
     gamma: Tensor,
     beta: Tensor,
     w1: Tensor,
-    w23: Tensor,
+    terms: Tensor,
     bias: Tensor,
     total: Tensor,
     count: Tensor,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Matrix, terms of the contexts and center from parts."""
-    middle = count.to(mean.dtype) @ mean / total
+    """Matrix, terms of the contexts and center from parts; `values` [K, S, C], the means first."""
+    middle = count.to(values.dtype) @ values[:, 0] / total
     scale = gamma * torch.rsqrt(squares / total + eps)
-    terms = ((mean - middle) * scale + beta) @ w23
+    both = torch.einsum("ksc,scd->kd", (values - middle) * scale + beta, terms)
     offset = torch.cat([bias + beta @ w1, torch.zeros_like(bias)])
-    return scale.unsqueeze(1) * w1, terms + offset, middle
+    return scale.unsqueeze(1) * w1, both + offset, middle
 
 
 class _Fold(Function):
     @staticmethod
     def forward(
-        ctx: Any, mean: Tensor, squares: Tensor, gamma: Tensor, beta: Tensor, w1: Tensor,
-        w23: Tensor, bias: Tensor, middle: Tensor, total: Tensor, count: Tensor, norm: NormState,
+        ctx: Any, values: Tensor, squares: Tensor, gamma: Tensor, beta: Tensor, w1: Tensor,
+        terms: Tensor, bias: Tensor, middle: Tensor, total: Tensor, count: Tensor, norm: NormState,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         from smpgnn.ops import cuda
 
         matrix, both, scale = cuda.fold(
-            mean, middle, squares, total, gamma, beta, w1, w23, bias, norm.running_mean,
+            values, middle, squares, total, gamma, beta, w1, terms, bias, norm.running_mean,
             norm.running_var, norm.eps, norm.momentum,
         )  # fmt: skip
         ctx.save_for_backward(
-            mean, squares, gamma, beta, w1, w23, bias, middle, total, count, scale
+            values, squares, gamma, beta, w1, terms, bias, middle, total, count, scale
         )
         ctx.eps = norm.eps
         return matrix, both
@@ -102,13 +94,13 @@ class _Fold(Function):
     def backward(ctx: Any, d_matrix: Tensor, d_both: Tensor) -> Any:
         from smpgnn.ops import cuda
 
-        mean, squares, gamma, beta, w1, w23, _, middle, total, count, scale = ctx.saved_tensors
-        d_mean, d_squares, d_gamma, d_beta, d_w1, d_w23, d_bias = cuda.fold_backward(
-            d_matrix, d_both, mean, middle, squares, total, count, gamma, beta, scale, w1, w23,
+        values, squares, gamma, beta, w1, terms, _, middle, total, count, scale = ctx.saved_tensors
+        d_values, d_squares, d_gamma, d_beta, d_w1, d_terms, d_bias = cuda.fold_backward(
+            d_matrix, d_both, values, middle, squares, total, count, gamma, beta, scale, w1, terms,
             ctx.eps,
         )  # fmt: skip
         like = w1.dtype
         return (
-            d_mean, d_squares, d_gamma.to(gamma.dtype), d_beta.to(beta.dtype), d_w1.to(like),
-            d_w23.to(like), d_bias.to(like), None, None, None, None,
+            d_values, d_squares, d_gamma.to(gamma.dtype), d_beta.to(beta.dtype), d_w1.to(like),
+            d_terms.to(like), d_bias.to(like), None, None, None, None,
         )  # fmt: skip

@@ -1,7 +1,9 @@
 """Batch norm and the means of contexts as weights of the set map, in a handful of small launches.
 
 The set map of normalised contexts (U − μ) ⊙ s + β is (U − μ) · (s ⊙ W1) + 1 ⊗ b_i + 𝟙_i ⊗ m_i, with
-[b_i, m_i] = ((mean_i − μ) ⊙ s + β) · [W2, W3] + [c + β W1, 0] and s = γ / √(variance + ε).
+[b_i, m_i] = ((mean_i − μ) ⊙ s + β) · [W2, W3] + [c + β W1, 0] and s = γ / √(variance + ε). With own
+terms there is a second such product, of the own row in place of the mean: contexts give `values`
+[K, S, C] to S products, 1 or 2, with matrices `terms` [S, C, 2 D].
 """
 
 from __future__ import annotations
@@ -119,54 +121,74 @@ def _prepare(
 
 
 @triton.jit
+def _gap(values, row, live, middle, c, C, ACC: tl.constexpr):
+    """Rows of the values, less the mean of all rows."""
+    gap = load_rows(values, row, live, c, C).to(ACC) - load_vector(middle, c, C, ACC)[None, :]
+    return tl.where(live[:, None], gap, 0.0)
+
+
+@triton.jit
+def _half(terms, c, d, C, D):
+    """The first D columns of a matrix [C, 2 D]."""
+    inside = (c < C)[:, None] & (d < D)[None, :]
+    return tl.load(terms + c[:, None] * 2 * D + d[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def _half_transposed(terms, c, d, C, D):
+    inside = (c < C)[None, :] & (d < D)[:, None]
+    return tl.load(terms + c[None, :] * 2 * D + d[:, None], mask=inside, other=0.0)
+
+
+@triton.jit
 def _contexts(
-    mean, middle, scale, beta, w23, offset, both, K, C, D,
+    values, middle, scale, beta, terms, offset, both, K, C, D, S: tl.constexpr,
     TILE: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, PRECISION: tl.constexpr,
     ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), tl.arange(0, BD)
     i = tl.program_id(0) * TILE + tl.arange(0, TILE)
     live = i < K
-    normal = load_rows(mean, i, live, c, C).to(ACC) - load_vector(middle, c, C, ACC)[None, :]
-    normal = normal * load_vector(scale, c, C, ACC)[None, :]
-    normal += load_vector(beta, c, C, ACC)[None, :]
-    second = tl.load(
-        w23 + c[:, None] * 2 * D + d[None, :], mask=(c < C)[:, None] & (d < D)[None, :], other=0.0
-    )
-    third = tl.load(
-        w23 + c[:, None] * 2 * D + D + d[None, :],
-        mask=(c < C)[:, None] & (d < D)[None, :],
-        other=0.0,
-    )
-    base = product(normal, second, PRECISION) + load_vector(offset, d, D, ACC)[None, :]
+    base = tl.zeros([TILE, BD], ACC) + load_vector(offset, d, D, ACC)[None, :]
+    mine = tl.zeros([TILE, BD], ACC)
+    for s in tl.static_range(S):
+        normal = _gap(values, i * S + s, live, middle, c, C, ACC)
+        normal = normal * load_vector(scale, c, C, ACC)[None, :]
+        normal += load_vector(beta, c, C, ACC)[None, :]
+        at = terms + s * 2 * C * D
+        base += product(normal, _half(at, c, d, C, D), PRECISION)
+        mine += product(normal, _half(at + D, c, d, C, D), PRECISION)
     store_rows(both, base, i * 2, live, d, D)
-    store_rows(both + D, product(normal, third, PRECISION), i * 2, live, d, D)
+    store_rows(both + D, mine, i * 2, live, d, D)
 
 
 @triton.jit
 def _contexts_backward(
-    d_both, mean, middle, scale, beta, w23, d_normal, slopes, columns, K, C, D,
+    d_both, values, middle, scale, beta, terms, d_normal, slopes, columns, K, C, D, S: tl.constexpr,
     TILE: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, PRECISION: tl.constexpr,
     ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), tl.arange(0, BD)
     i = tl.program_id(0) * TILE + tl.arange(0, TILE)
     live = i < K
-    gap = load_rows(mean, i, live, c, C).to(ACC) - load_vector(middle, c, C, ACC)[None, :]
-    gap = tl.where(live[:, None], gap, 0.0)
-    normal = gap * load_vector(scale, c, C, ACC)[None, :] + load_vector(beta, c, C, ACC)[None, :]
     g2, g3 = load_rows(d_both, i * 2, live, d, D), load_rows(d_both + D, i * 2, live, d, D)
-    inside = (c < C)[None, :] & (d < D)[:, None]
-    t2 = tl.load(w23 + c[None, :] * 2 * D + d[:, None], mask=inside, other=0.0)
-    t3 = tl.load(w23 + c[None, :] * 2 * D + D + d[:, None], mask=inside, other=0.0)
-    value = product(g2, t2, PRECISION) + product(g3, t3, PRECISION)
-    store_rows(d_normal, value, i, live, c, C)
-    at = slopes + tl.program_id(0) * 2 * C * D
-    store_matrix(at, inner(normal, g2, t2, PRECISION), c, d, C, 2 * D, D)
-    store_matrix(at + D, inner(normal, g3, t2, PRECISION), c, d, C, 2 * D, D)
+    arrived, spread = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
+    for s in tl.static_range(S):
+        gap = _gap(values, i * S + s, live, middle, c, C, ACC)
+        normal = gap * load_vector(scale, c, C, ACC)[None, :]
+        normal += load_vector(beta, c, C, ACC)[None, :]
+        at = terms + s * 2 * C * D
+        t2, t3 = _half_transposed(at, c, d, C, D), _half_transposed(at + D, c, d, C, D)
+        value = product(g2, t2, PRECISION) + product(g3, t3, PRECISION)
+        store_rows(d_normal, value, i * S + s, live, c, C)
+        into = slopes + (tl.program_id(0) * S + s) * 2 * C * D
+        store_matrix(into, inner(normal, g2, t2, PRECISION), c, d, C, 2 * D, D)
+        store_matrix(into + D, inner(normal, g3, t2, PRECISION), c, d, C, 2 * D, D)
+        arrived += tl.sum(value, axis=0)
+        spread += tl.sum(value * gap, axis=0)
     at = columns + tl.program_id(0) * (2 * C + D)
-    tl.store(at + c, tl.sum(value, axis=0), mask=c < C)
-    tl.store(at + C + c, tl.sum(value * gap, axis=0), mask=c < C)
+    tl.store(at + c, arrived, mask=c < C)
+    tl.store(at + C + c, spread, mask=c < C)
     tl.store(at + 2 * C + d, tl.sum(g2.to(ACC), axis=0), mask=d < D)
 
 
@@ -195,28 +217,33 @@ def _weights_backward(
 
 
 @triton.jit
-def _means_backward(
-    d_normal, scale, d_middle, count, d_mean, K, C,
+def _values_backward(
+    d_normal, scale, d_middle, count, d_values, K, C, S: tl.constexpr,
     TILE: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
+    """Of the means, which also make the mean of all rows, and of own rows."""
     c = tl.arange(0, BC)
     i = tl.program_id(0) * TILE + tl.arange(0, TILE)
     live = i < K
     n = tl.load(count + i, mask=live, other=0).to(ACC)[:, None]
-    value = load_rows(d_normal, i, live, c, C).to(ACC) * load_vector(scale, c, C, ACC)[None, :]
-    value += n * load_vector(d_middle, c, C, ACC)[None, :]
-    store_rows(d_mean, value, i, live, c, C)
+    for s in tl.static_range(S):
+        row = i * S + s
+        value = load_rows(d_normal, row, live, c, C).to(ACC)
+        value = value * load_vector(scale, c, C, ACC)[None, :]
+        if s == 0:
+            value += n * load_vector(d_middle, c, C, ACC)[None, :]
+        store_rows(d_values, value, row, live, c, C)
 
 
 def fold(
-    mean: Tensor,
+    values: Tensor,
     middle: Tensor,
     squares: Tensor,
     total: Tensor,
     gamma: Tensor,
     beta: Tensor,
     w1: Tensor,
-    w23: Tensor,
+    terms: Tensor,
     bias: Tensor,
     running_mean: Tensor,
     running_var: Tensor,
@@ -227,18 +254,18 @@ def fold(
 
     The running statistics are brought up to date.
     """
-    contexts, (c, d) = mean.size(0), w1.shape
+    (contexts, sources, _), (c, d) = values.shape, w1.shape
     matrix, scale = torch.empty_like(w1), middle.new_empty(c)
     offset, both = middle.new_empty(d), w1.new_empty(contexts, 2 * d)
     _prepare[(1,)](
         squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, matrix, offset,
-        scale, c, d, eps, momentum, width(c), width(d), acc_type(mean),
+        scale, c, d, eps, momentum, width(c), width(d), acc_type(values),
     )  # fmt: skip
-    tile = 16 if mean.dtype == torch.float64 else _TILE
+    tile = 16 if values.dtype == torch.float64 else _TILE
     if contexts:
         _contexts[(triton.cdiv(contexts, tile),)](
-            mean, middle, scale, beta, w23, offset, both, contexts, c, d, tile, width(c), width(d),
-            precision(w1), acc_type(mean),
+            values, middle, scale, beta, terms, offset, both, contexts, c, d, sources, tile,
+            width(c), width(d), precision(w1), acc_type(values),
         )  # fmt: skip
     return matrix, both, scale
 
@@ -246,7 +273,7 @@ def fold(
 def fold_backward(
     d_matrix: Tensor,
     d_both: Tensor,
-    mean: Tensor,
+    values: Tensor,
     middle: Tensor,
     squares: Tensor,
     total: Tensor,
@@ -255,34 +282,35 @@ def fold_backward(
     beta: Tensor,
     scale: Tensor,
     w1: Tensor,
-    w23: Tensor,
+    terms: Tensor,
     eps: float,
 ) -> list[Tensor]:
-    """Gradients of mean, squares, γ, β, W1, [W2, W3] and c.
+    """Gradients of values, squares, γ, β, W1, terms and c.
 
     What comes by the center μ, which the set map subtracts from the rows, is included.
     """
-    contexts, (c, d) = mean.size(0), w1.shape
-    tile = 16 if mean.dtype == torch.float64 else _TILE
+    (contexts, sources, _), (c, d) = values.shape, w1.shape
+    tile = 16 if values.dtype == torch.float64 else _TILE
     programs = triton.cdiv(contexts, tile)
-    acc = accumulator(mean)
-    d_normal, d_mean = mean.new_empty(contexts, c, dtype=acc), torch.empty_like(mean)
-    slopes = mean.new_empty(programs, c, 2 * d, dtype=acc)
+    acc = accumulator(values)
+    d_normal, d_values = torch.empty_like(values, dtype=acc), torch.empty_like(values)
+    slopes = values.new_empty(programs, sources, c, 2 * d, dtype=acc)
     columns = slopes.new_empty(programs, 2 * c + d)
     if contexts:
         _contexts_backward[(programs,)](
-            d_both, mean, middle, scale, beta, w23, d_normal, slopes, columns, contexts, c, d, tile,
-            width(c), width(d), precision(w1), acc_type(mean),
+            d_both, values, middle, scale, beta, terms, d_normal, slopes, columns, contexts, c, d,
+            sources, tile, width(c), width(d), precision(w1), acc_type(values),
         )  # fmt: skip
     column = add_up(columns)
     d_w1 = w1.new_empty(c, d, dtype=acc)
     d_gamma, d_beta, d_middle, d_squares = (slopes.new_empty(c) for _ in range(4))
     _weights_backward[(1,)](
         column, d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma, d_beta, d_middle,
-        d_squares, c, d, eps, width(c), width(d), acc_type(mean),
+        d_squares, c, d, eps, width(c), width(d), acc_type(values),
     )  # fmt: skip
     if contexts:
-        _means_backward[(triton.cdiv(contexts, tile),)](
-            d_normal, scale, d_middle, count, d_mean, contexts, c, tile, width(c), acc_type(mean)
-        )
-    return [d_mean, d_squares, d_gamma, d_beta, d_w1, add_up(slopes), column[2 * c :].clone()]
+        _values_backward[(programs,)](
+            d_normal, scale, d_middle, count, d_values, contexts, c, sources, tile, width(c),
+            acc_type(values),
+        )  # fmt: skip
+    return [d_values, d_squares, d_gamma, d_beta, d_w1, add_up(slopes), column[2 * c :].clone()]
