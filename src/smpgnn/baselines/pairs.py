@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.baselines.inputs import InputIndex, OwnInput
-from smpgnn.context import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.identifiers import onehot_identifiers
+from smpgnn.index import ContextIndex
 from smpgnn.ops.backend import fused
 from smpgnn.rows import IdentifierRows
 from smpgnn.topology import take

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.ops import add_product, expand_rows
 
