@@ -31,8 +31,9 @@ from torch import Tensor
 from smpgnn.baselines.gin import GINLayer
 from smpgnn.baselines.pairs import PairIndex
 from smpgnn.baselines.ppgn import PPGNLayer
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.files import replacing, write_text
+from smpgnn.index import ContextIndex
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.layers.plain import MPNNLayer
 from smpgnn.topology import Topology

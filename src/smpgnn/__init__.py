@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smpgnn.api import train
-    from smpgnn.context import ContextIndex, LocalContext
+    from smpgnn.context import LocalContext
     from smpgnn.errors import InputError
+    from smpgnn.index import ContextIndex
     from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
     from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
     from smpgnn.pooling import GraphExtractor, NodeExtractor
@@ -22,7 +23,7 @@ __version__ = "0.1.0"
 # Names are loaded when first used: `import smpgnn` itself stays quick, and so does `smpgnn --help`.
 _HOME = {
     "AddIdentifiers": "transforms",
-    "ContextIndex": "context",
+    "ContextIndex": "index",
     "DefaultSMPLayer": "layers",
     "FastSMPLayer": "layers",
     "GraphExtractor": "pooling",

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.ops import Lift, SparseSum
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.rows import NeighborhoodRows

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.catalogue import READOUTS
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.ops import NodeSets, set_to_set
 
 

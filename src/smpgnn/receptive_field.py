@@ -15,9 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext, RowLayout
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts, check_tensor
 from smpgnn.growth import LayeredIndex, grow
+from smpgnn.index import ContextIndex
+from smpgnn.layout import RowLayout
 from smpgnn.topology import Topology, pointer, segments, take
 
 

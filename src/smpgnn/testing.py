@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
 from smpgnn.topology import Topology
 

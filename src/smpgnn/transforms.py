@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from smpgnn.coloring import coloring
-from smpgnn.context import ContextIndex
 from smpgnn.errors import InputError, check_counts
 from smpgnn.identifiers import identifier_scheme, onehot_identifiers
+from smpgnn.index import ContextIndex
 from smpgnn.neighborhood import neighborhoods
 from smpgnn.rows import IdentifierRows, NeighborhoodRows
 from smpgnn.topology import Topology

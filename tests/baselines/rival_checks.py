@@ -17,6 +17,8 @@ from smpgnn import SMP
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.testing import Graph
 
+plain_initial = oracle.initial  # where `convolution` has put another in its place, too
+
 OPTIONS: list[dict[str, Any]] = [
     {"norm": "batch", "residual": True},
     {"level": "node", "norm": "layer"},
@@ -44,6 +46,11 @@ def convolution(
         patch.setattr(oracle, "smp_layer", layer)
         patch.setattr(oracle, "initial", initial)
         yield
+
+
+def pair_input(graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: int = 0) -> Tensor:
+    """T⁽⁰⁾ of the rivals of order two, [δ_ij, δ_ij x_i, A_ij], shape [n, n, 2 + F]."""
+    return torch.cat([plain_initial(graph), graph.adjacency().unsqueeze(2)], dim=2).to(dtype)
 
 
 def sequential(module: nn.Sequential, value: Tensor) -> Tensor:

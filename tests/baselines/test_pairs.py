@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import oracle
 import pytest
 import torch
 from hypothesis import given
+from rival_checks import pair_input
 from strategies import Structure, assert_same, batches, make_case, path, seeds, to_rows
 from torch import Tensor
 
@@ -47,9 +47,7 @@ def test_products_and_transposes(graphs: list[Structure], seed: int) -> None:
 def test_the_input_is_identity_features_and_adjacency(graphs: list[Structure]) -> None:
     case = make_case(graphs)
     index = PairIndex.of(case.index("onehot"))
-    expected = [
-        torch.cat([oracle.initial(g), g.adjacency().unsqueeze(2)], dim=2) for g in case.graphs
-    ]
+    expected = [pair_input(graph) for graph in case.graphs]
     assert torch.equal(index.initial(case.x, torch.float64).rows, to_rows(expected))
 
 

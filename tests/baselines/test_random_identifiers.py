@@ -11,7 +11,7 @@ from torch import Tensor
 from smpgnn import InputError
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.random_identifiers import RandomIdentifierGIN
-from smpgnn.context import ContextIndex
+from smpgnn.index import ContextIndex
 from smpgnn.testing import assert_batch_invariant, assert_equivariant
 
 

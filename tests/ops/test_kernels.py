@@ -10,7 +10,7 @@ from torch import Tensor
 pytest.importorskip("triton", reason="needs triton")
 
 
-from smpgnn.context import ContextIndex
+from smpgnn.index import ContextIndex
 from smpgnn.ops.default_core import DefaultWeights, default_core_reference
 from smpgnn.ops.fast_core import fast_core_reference
 from smpgnn.ops.fold import fold_reference

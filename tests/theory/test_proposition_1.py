@@ -10,8 +10,9 @@ import torch
 
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.pna import PNA
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models import MPNN
 from smpgnn.testing import assert_equivariant

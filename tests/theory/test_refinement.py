@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from smpgnn.baselines.ppgn import PPGN
-from smpgnn.context import ContextIndex
+from smpgnn.index import ContextIndex
 from smpgnn.models import MPNN, SMP
 from smpgnn.theory.families import cfi_graph, rook, shrikhande, topology
 from smpgnn.theory.refinement import (

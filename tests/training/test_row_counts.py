@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from strategies import ODD, SCHEMES, Structure, batches, cycle, long_structures, path
 
 from smpgnn import Topology
-from smpgnn.context import ContextIndex
 from smpgnn.data.store import GraphStore
 from smpgnn.growth import GrowingIndex
+from smpgnn.index import ContextIndex
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.options import CyclesOptions
 from smpgnn.topology import pointer

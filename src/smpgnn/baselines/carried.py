@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import LocalContext, RowLayout
+from smpgnn.context import LocalContext
+from smpgnn.layout import RowLayout
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from torch.nn import functional as F
 from smpgnn.baselines.carried import CarryingContext
 from smpgnn.baselines.directions import directional_fields
 from smpgnn.baselines.pna import mean_log_degree, set_degrees
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN

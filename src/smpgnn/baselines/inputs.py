@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext, RowLayout
+from smpgnn.context import LocalContext
 from smpgnn.errors import check_counts
 from smpgnn.identifiers import onehot_identifiers
+from smpgnn.index import ContextIndex
+from smpgnn.layout import RowLayout
 from smpgnn.models.smp import SMP
 from smpgnn.ops import Routes, SparseSum
 

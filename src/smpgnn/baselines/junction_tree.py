@@ -12,8 +12,9 @@ from smpgnn.baselines.carried import CarryingContext, normalize
 from smpgnn.baselines.gated_gcn import follow_one_another
 from smpgnn.baselines.gine import GINELayer
 from smpgnn.baselines.tree_decomposition import NUM_KINDS, JunctionTree, junction_trees
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.layers.base import reduce_rows
 from smpgnn.layers.norm import NoNorm, row_norm

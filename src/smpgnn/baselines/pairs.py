@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.baselines.inputs import InputIndex, OwnInput
-from smpgnn.context import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.identifiers import onehot_identifiers
+from smpgnn.index import ContextIndex
 from smpgnn.ops.backend import fused
 from smpgnn.rows import IdentifierRows
 from smpgnn.topology import take
@@ -237,11 +237,20 @@ class PairNetwork(OwnInput):
 
     .. math:: T^{(0)}[i, j, :] = [\delta_{ij},\ \delta_{ij} x_i,\ A_{ij}]
 
-    Takes the arguments of `SMP`; `identifiers` can be 'onehot' only.
+    A is the adjacency matrix; padding enters no product, mean or norm. A network names its only
+    layer in `layer_types`.
+
+    Args:
+        in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
+        options: level, dropout, extractor_channels, shared_extractor, pooling, norm, residual, as
+            in `SMP`; `identifiers` can be 'onehot' only.
+
+    Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
     """
 
     def __init__(self, in_channels: int, *args: Any, **options: Any) -> None:
-        super().__init__(in_channels, *args, own_channels=1, **options)
+        (layer,) = self.layer_types
+        super().__init__(in_channels, *args, own_channels=1, **{"layer": layer, **options})
         if self.backbone.identifiers != "onehot":
             raise InputError(
                 f"identifiers={self.backbone.identifiers!r}: a network of order two needs all "

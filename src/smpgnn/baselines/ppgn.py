@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
 from smpgnn.baselines.perceptrons import normal_input, run_perceptron
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 
 
@@ -49,23 +50,9 @@ class PPGNLayer(SMPLayer):
 
 
 class PPGN(PairNetwork):
-    """PPGN (Maron et al., 2019) with the extractors and head of `SMP`.
-
-    The input is the adjacency matrix, the identity and the node features on the diagonal; padding
-    enters no product, mean or norm. Memory a layer Θ(n² c), time Θ(n³ c + n² c²).
-
-    Args:
-        in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
-        options: level, dropout, extractor_channels, shared_extractor, pooling, norm, residual, as
-            in `SMP`.
-
-    Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
-    """
+    """PPGN (Maron et al., 2019) with the extractors and head of `SMP`: see `PairNetwork`."""
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"ppgn": PPGNLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "ppgn", **options})
 
 
 def _perceptron(in_channels: int, out_channels: int) -> nn.Sequential:

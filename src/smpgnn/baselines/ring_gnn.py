@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.ops import add_product, expand_rows
 
@@ -98,20 +99,6 @@ class RingGNNLayer(SMPLayer):
 
 
 class RingGNN(PairNetwork):
-    """Ring-GNN (Chen et al., 2019) with the extractors and head of `SMP`.
-
-    The input is the adjacency matrix, the identity and the node features on the diagonal; padding
-    enters no product, mean or norm. Memory a layer Θ(n² c), time Θ(n³ c + n² c²).
-
-    Args:
-        in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
-        options: level, dropout, extractor_channels, shared_extractor, pooling, norm, residual, as
-            in `SMP`.
-
-    Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
-    """
+    """Ring-GNN (Chen et al., 2019) with the extractors and head of `SMP`: see `PairNetwork`."""
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"ring": RingGNNLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "ring", **options})

@@ -14,8 +14,9 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, RowLayout
 from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.index import ContextIndex
+from smpgnn.layout import RowLayout
 from smpgnn.ops import Neighbors, Routes
 from smpgnn.rows import IdentifierRows, NodeRows, RowTable
 from smpgnn.topology import Topology, take

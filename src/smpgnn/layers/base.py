@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_tensor
+from smpgnn.index import ContextIndex
 
 AGGREGATIONS = ("sum", "mean", "max", "absmax")
 

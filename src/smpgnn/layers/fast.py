@@ -6,8 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type

@@ -8,10 +8,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts, check_tensor
 from smpgnn.growth import GrowingIndex
 from smpgnn.identifiers import identifier_scheme
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer, check_edge_attr
 from smpgnn.layers.norm import RowBatchNorm, row_norm
 from smpgnn.models.recompute import recomputed

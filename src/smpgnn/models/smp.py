@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts
+from smpgnn.index import ContextIndex
 from smpgnn.layers import DefaultSMPLayer, FastMPNNLayer, FastSMPLayer, MPNNLayer, SMPLayer
 from smpgnn.models.backbone import Backbone
 from smpgnn.pooling import (

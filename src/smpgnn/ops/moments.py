@@ -17,7 +17,7 @@ from smpgnn.ops.backend import differentiable_gradients, fused, opaque
 from smpgnn.ops.sparse import segment_sum
 
 if TYPE_CHECKING:
-    from smpgnn.context import RowLayout
+    from smpgnn.layout import RowLayout
 
 
 @dataclass(frozen=True, eq=False)

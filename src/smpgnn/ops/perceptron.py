@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from smpgnn.ops.backend import fused, opaque
 
 if TYPE_CHECKING:
-    from smpgnn.context import RowLayout
+    from smpgnn.layout import RowLayout
 
 #: The width up to which a program holds all matrices and the sums of their gradients.
 WIDEST = 32

@@ -14,7 +14,7 @@ from smpgnn.ops.neighbor import Lift
 from smpgnn.topology import pointer, take
 
 if TYPE_CHECKING:
-    from smpgnn.context import RowLayout
+    from smpgnn.layout import RowLayout
 
 
 class Wiring(Protocol):

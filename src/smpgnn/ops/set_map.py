@@ -13,7 +13,7 @@ from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque, 
 from smpgnn.ops.sparse import expand_rows
 
 if TYPE_CHECKING:
-    from smpgnn.context import RowLayout
+    from smpgnn.layout import RowLayout
 
 
 @opaque

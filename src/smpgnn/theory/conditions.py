@@ -15,8 +15,10 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext, RowLayout
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
+from smpgnn.layout import RowLayout
 from smpgnn.theory.small_graphs import connected_graphs, undirected
 from smpgnn.topology import Topology
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
 
 #: m(U_i, U_j, y_ij): [n, c], [n, c] and [d] (or None) to [n, c'].

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from smpgnn.baselines.gin import GIN, GINLayer
 from smpgnn.baselines.gine import GINELayer
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models import MPNN
 from smpgnn.theory.families import moebius_ladder, prism, topology

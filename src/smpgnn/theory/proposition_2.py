@@ -9,8 +9,8 @@ import networkx as nx
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import ContextIndex
 from smpgnn.errors import InputError, check_counts
+from smpgnn.index import ContextIndex
 from smpgnn.layers import FastSMPLayer, SetLinear
 from smpgnn.layers.norm import NoNorm
 from smpgnn.models import SMP

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex
 from smpgnn.errors import InputError, check_counts
+from smpgnn.index import ContextIndex
 from smpgnn.testing import Graph
 from smpgnn.theory.embedding import adjacency_of, embedding, margins, width_of
 from smpgnn.theory.families import rook, shrikhande

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer, reduce_rows
 from smpgnn.theory.canonical import canonical_order
 from smpgnn.theory.embedding import adjacency_of, embedding

@@ -16,8 +16,9 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from smpgnn.context import ContextIndex, LocalContext
+from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
 from smpgnn.theory.families import topology
 from smpgnn.theory.program import Program

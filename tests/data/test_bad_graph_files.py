@@ -1,0 +1,109 @@
+"""Files and folders of graphs that are refused, each with its reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from smpgnn.data.graphs import read_graphs
+from smpgnn.errors import InputError
+
+
+def with_edges(*edges: object) -> str:
+    return json.dumps({"nodes": [{"id": 0}, {"id": 1}], "edges": edges})
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("g.json", "", "is empty"),
+        ("g.json", "[]", "is an empty list"),
+        ("g.jsonl", "\n\n", "nothing but blanks"),
+        ("g.json", '{"nodes": [}', "not valid JSON: .* line 1, column 12"),
+        ("g.jsonl", '{"nodes": [{"id": 1}], "edges": []}\n{', "line 2 is not valid JSON"),
+        ("g.json", "[" * 100_000, "nested too deeply|not valid JSON"),
+        ("g.json", "[1]", "graph 0 is not a node-link graph"),
+        ("g.json", '{"nodes": [{"id": 0}]}', "no list 'edges' or 'links'"),
+        ("g.json", '{"nodes": [], "edges": []}', "Graph g.json has no nodes"),
+        ("g.json", '{"nodes": [{"x": 1}], "edges": []}', "node 0 has no 'id'"),
+        ("g.json", '{"nodes": [{"id": 1}, {"id": 1}], "edges": []}', "two nodes have the id 1"),
+        ("g.json", '{"nodes": [{"id": 1}], "edges": [], "graph": 3}', "'graph' must be an object"),
+        ("g.json", with_edges({"source": 0}), "edge 0 needs a 'source'"),
+        (
+            "g.json",
+            with_edges({"source": 0, "target": 7}),
+            "edge 0: the edge names node 7, which graph g.json does not have",
+        ),
+        ("g.json", '{"nodes": [{"id": 0, "a": NaN}], "edges": []}', "'a' is nan, not a finite"),
+        ("g.json", '{"nodes": [{"id": 0, "a": 1e999}], "edges": []}', "'a' is inf, not a finite"),
+        ("g.json", json.dumps({"nodes": [{"id": 0, "a": 10**400}], "edges": []}), "finite number"),
+        ("g.json", '{"nodes": [{"id": 0, "a": null}], "edges": []}', "without the attribute 'a'"),
+        ("g.json", '{"nodes": [{"id": 0, "a": {}}], "edges": []}', "'a' is {}, not a finite"),
+        (
+            "g.json",
+            '{"nodes": [{"id": 0, "a": 1}, {"id": 1, "a": "t"}], "edges": []}',
+            "'a' is a category, elsewhere a number",
+        ),
+        (
+            "g.json",
+            '{"nodes": [{"id": 0, "a": [1, 2]}, {"id": 1, "a": [1]}], "edges": []}',
+            "'a' is a list of 1 numbers, not 2",
+        ),
+        (
+            "g.json",
+            '{"nodes": [{"id": 0, "a": 1}, {"id": 1}], "edges": []}',
+            "Graph g.json has a node without the attribute 'a'",
+        ),
+        ("g.graphml", "<graphml><graph>", r"not valid XML: .*line 1, column \d+"),
+        ("g.graphml", "<html></html>", "first element is <html>"),
+        ("g.graphml", "<graphml></graphml>", "holds no <graph>"),
+        ("g.graphml", '<!DOCTYPE a [<!ENTITY b "c">]><graphml/>', "declares XML entities"),
+        ("g.graphml", "<graphml><graph/></graphml>", "Graph g.graphml has no nodes"),
+        (
+            "g.graphml",
+            '<graphml><graph><node id="a"/><edge source="a" target="b"/></graph></graphml>',
+            "edge 0: the edge names node 'b'",
+        ),
+        (
+            "g.graphml",
+            '<graphml><key id="d" attr.name="w" attr.type="int"/><graph><node id="a">'
+            '<data key="d">many</data></node></graph></graphml>',
+            "node 'a': attribute 'w' is 'many'",
+        ),
+        ("g.graphml", "<graphml><graph><node/></graph></graphml>", "has no id"),
+        ("g.graphml", "<graphml><graph><hyperedge/></graph></graphml>", "hyperedge"),
+        ("g.txt", "# nothing\n", "Graph g.txt has no nodes"),
+        ("g.txt", "a b 1\nb c\n", "line 2: 2 cells, but 3 in the lines before"),
+        ("g.csv", "source,target,w\na,b\n", "line 2: 2 cells, but 3"),
+        ("g.csv", 'a,b\n"c,d\n', "line 2 cannot be read"),
+        ("g.csv", "a,b\n,c\n", "line 2: a node has no name"),
+        ("g.txt", "a b {'w': open('x')}\n", "line 1: .* cannot be read as attributes"),
+        ("g.txt", "a b {1}\n", "line 1: .* cannot be read as attributes"),
+        ("g.gml", "graph []", r"unknown ending: the known ones are \.json, \.jsonl"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_graphs(path)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_places(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        read_graphs(tmp_path / "no.json")
+    (tmp_path / "notes.md").write_text("hello")
+    with pytest.raises(InputError, match="holds no file with graphs: the known endings"):
+        read_graphs(tmp_path)
+    (tmp_path / "g.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_graphs(tmp_path)
+    (tmp_path / "g.txt").write_text("a b")
+    with pytest.raises(InputError, match="level is 'edge'"):
+        read_graphs(tmp_path, level="edge")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"labels\.csv does not exist"):
+        read_graphs(tmp_path, labels=tmp_path / "labels.csv")

@@ -1,0 +1,30 @@
+"""Small networks with random weights, and the options under which all are tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strategies import randomize
+
+from smpgnn import SMP
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"layer": "fast"},
+    {"level": "node"},
+    {"layer": "fast", "level": "node", "norm": "batch"},
+    {"norm": "batch", "residual": True},
+    {"norm": "layer", "shared_extractor": True},
+    {"edge_channels": 2, "towers": 2, "message_residual": True, "update_residual": True},
+    {"pooling": "sum"},
+    {"readout": "max", "layer": "fast"},
+    {"readout": "mean+max", "layer": "fast", "shared_extractor": True},
+    {"readout": "sum", "shared_extractor": True},
+    {"pooling": "mean", "edge_channels": 2, "residual": True},
+    {"pooling": "max", "layer": "fast", "extractor_channels": 5},
+]
+
+
+def make(options: dict[str, Any], network: type[SMP] = SMP, seed: int = 0, **more: Any) -> SMP:
+    arguments = {"in_channels": 2, "hidden_channels": 4, "num_layers": 3, "out_channels": 2}
+    return randomize(network(**{**arguments, **options, **more}), seed)
