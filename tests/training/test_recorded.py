@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.dgn import DGN
 from smpgnn.baselines.gat import GAT
 from smpgnn.baselines.gated_gcn import GatedGCN
 from smpgnn.baselines.gin import GIN
@@ -52,6 +53,7 @@ NETWORKS: dict[str, Any] = {
     "PNA": lambda: PNA(2, 2, 8, 3, edge_channels=2, norm="batch"),
     "MPNN (sum)": lambda: MPNNSum(2, 2, 8, 3, edge_channels=2, norm="batch"),
     "Gated-GCN": lambda: GatedGCN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
+    "DGN": lambda: DGN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
 }
 TASK = Classification()
 

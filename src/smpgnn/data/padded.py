@@ -8,8 +8,10 @@ one more graph without edges, whose nodes have no rows; the rows that nobody own
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from smpgnn.context import ContextIndex, RowLayout
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.ops import Neighbors, Routes
 from smpgnn.rows import IdentifierRows, NodeRows, RowTable
+from smpgnn.structure import Cut, GraphStructure
 from smpgnn.topology import Topology, take
 
 
@@ -86,15 +89,23 @@ class PaddedStore:
         store: the graphs.
         capacity: the room of a batch.
         contexts: True for one-hot contexts, False for one row a node.
+        structures: what layers ask of the topology of a batch; found here, once for all graphs.
     """
 
-    def __init__(self, store: GraphStore, capacity: Capacity, contexts: bool = True) -> None:
+    def __init__(
+        self,
+        store: GraphStore,
+        capacity: Capacity,
+        contexts: bool = True,
+        structures: Iterable[GraphStructure[Any]] = (),
+    ) -> None:
         self.capacity, self.contexts = capacity, contexts
         # On the CPU, to see what fits without a question to the GPU.
         self._nodes, self._edges = store.num_nodes.cpu(), store.num_edges.cpu()
         self.most, self.device = int(self._nodes.max()), store.device
         self.num_nodes = store.num_nodes
-        graph = torch.arange(len(store), device=store.device).repeat_interleave(store.num_edges)
+        number = torch.arange(len(store), device=store.device)
+        graph = number.repeat_interleave(store.num_edges)
         shift = store.node_ptr[graph]
         sender, receiver = store.edge_index.long() + shift
         order = torch.argsort(receiver, stable=True)  # graphs stand together, so they stay so
@@ -112,6 +123,9 @@ class PaddedStore:
         local = store.edge_index.long()[:, order]
         self._edge_table = _with_last(torch.cat([local, by_sender.unsqueeze(0)]), 0, dim=1)
         self._inverse = _with_last(inverse, 0.0)
+        batch = number.repeat_interleave(size)
+        whole_set = Topology(torch.stack([sender, receiver])[:, order], batch, nodes, len(store))
+        self._prepared = {s: s.prepare(whole_set, capacity.graphs) for s in structures}
         self.x = None if store.x is None else _with_last(store.x.float(), 0.0)
         self.edge_attr = (
             None if store.edge_attr is None else _with_last(store.edge_attr[order].float(), 0.0)
@@ -138,7 +152,11 @@ class PaddedStore:
 
     def fits(self, graphs: Tensor) -> bool:
         """Whether there is room for these graphs; `graphs` on the CPU."""
-        return graphs.numel() <= self.capacity.graphs and self.capacity.holds(*self.size(graphs))
+        return (
+            graphs.numel() <= self.capacity.graphs
+            and self.capacity.holds(*self.size(graphs))
+            and all(prepared.fits(graphs) for prepared in self._prepared.values())
+        )
 
     def batch(self, graphs: Tensor) -> tuple[GraphBatch, PaddedIndex]:
         """The batch of these graphs, in [capacity.graphs] numbers, −1 for none, on the device.
@@ -178,6 +196,8 @@ class PaddedStore:
             edges_by_receiver=(pointers[0], number),
             edges_by_sender=(pointers[1], out_edge),
         )
+        cut = Cut(topology, slots, node, edge)
+        topology.found.update({s: found.cut(cut) for s, found in self._prepared.items()})
         rows = self._table(batch, local, size, starts[2], ends)
         layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
         small, receiver = pointers.int(), edge_index[1]
