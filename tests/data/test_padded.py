@@ -20,6 +20,7 @@ from smpgnn.baselines.gat import GAT, MultiTaskGAT
 from smpgnn.baselines.gated_gcn import GatedGCN, MultiTaskGatedGCN
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.gine import GINE, MultiTaskGINE
+from smpgnn.baselines.junction_tree import JunctionTreeMPNN
 from smpgnn.baselines.mpnn_sum import MPNNSum, MultiTaskMPNNSum
 from smpgnn.baselines.pna import PNA, MultiTaskPNA
 from smpgnn.baselines.ppgn import PPGN
@@ -65,6 +66,8 @@ RIVALS: dict[str, Callable[[], nn.Module]] = {
     "DGN with edges": lambda: DGN(2, 2, 3, 3, edge_channels=3, norm="layer",
                                   aggregators=["dx2", "max", "av1", "min", "dx1"]),
     "DGN without sums": lambda: DGN(2, 2, 3, 3, norm="batch", aggregators=["max"]),
+    "MPNN-JT": lambda: JunctionTreeMPNN(2, 2, 3, 3, norm="batch", residual=True),
+    "MPNN-JT with edges": lambda: JunctionTreeMPNN(2, 2, 3, 3, edge_channels=3, norm="layer"),
     "multi-task GINE": lambda: MultiTaskGINE(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
     "multi-task GAT": lambda: MultiTaskGAT(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
     "multi-task PNA": lambda: MultiTaskPNA(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
@@ -146,7 +149,9 @@ def test_padding_does_not_show_to_what_is_found_in_graphs(
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
-@pytest.mark.parametrize("name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN"])
+@pytest.mark.parametrize(
+    "name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"]
+)
 def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
     compare_with_padded(name, training=True)

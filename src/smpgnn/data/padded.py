@@ -39,18 +39,33 @@ class Capacity:
 
         `spread` is how many standard deviations above the mean there is room for.
         """
-        nodes, edges = store.num_nodes.double(), store.num_edges.double()
-
-        def room(sizes: Tensor) -> int:
-            deviation = sizes.std(correction=0).item() if sizes.numel() > 1 else 0.0
-            usual = graphs * sizes.mean().item() + spread * math.sqrt(graphs) * deviation
-            most = sizes.topk(min(graphs, sizes.numel())).values.sum().item()
-            return 16 * (math.ceil(min(usual, most)) // 16 + 1)
-
-        return cls(graphs, room(nodes), room(edges), room(nodes.square()))
+        sizes = store.num_nodes, store.num_edges, store.num_nodes.square()
+        return cls(graphs, *(usual_room(size, graphs, spread) for size in sizes))
 
     def holds(self, nodes: int, edges: int, rows: int) -> bool:
         return nodes < self.nodes and edges < self.edges and rows < self.rows
+
+
+def usual_room(sizes: Tensor, graphs: int, spread: float = 4.0) -> int:
+    """More than most batches of so many graphs need, of whose parts there are `sizes` [G]."""
+    sizes = sizes.double()
+    deviation = sizes.std(correction=0).item() if sizes.numel() > 1 else 0.0
+    usual = graphs * sizes.mean().item() + spread * math.sqrt(graphs) * deviation
+    most = sizes.topk(min(graphs, sizes.numel())).values.sum().item()
+    return 16 * (math.ceil(min(usual, most)) // 16 + 1)
+
+
+def entries(
+    starts: Tensor, ends: Tensor, first: Tensor, places: Tensor, last: int
+) -> tuple[Tensor, Tensor]:
+    """Cut segments out of a table: the segment of each place in a batch, and its entry there.
+
+    Segments lie at starts:ends in the batch and from `first` on in the table, [B + 1] each; the
+    last one is empty and has `last` as first entry, which is that of all places past the others.
+    """
+    owner = torch.searchsorted(ends[:-1], places, right=True)
+    entry = places + take(first - starts, owner)
+    return owner, entry.clamp(max=last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +195,8 @@ class PaddedStore:
         pointers = torch.cat([self._zeros, degrees.cumsum(1)], dim=1)
         # Edges, by receiver; those past the last graph join the last node with itself.
         number = self._edge_places
-        owner = torch.searchsorted(ends[1, :-1], number, right=True)
-        edge = number + take(edge_first - starts[1], owner)
-        edge = edge.clamp(max=self._edge_table.size(1) - 1)
+        last = self._edge_table.size(1) - 1
+        owner, edge = entries(starts[1], ends[1], edge_first, number, last)
         within = self._edge_table.index_select(1, edge)
         shift = torch.cat([starts[:2, :-1], self._spare], dim=1).index_select(1, owner)
         edge_index, out_edge = within[:2] + shift[0], within[2] + shift[1]
