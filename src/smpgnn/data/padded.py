@@ -8,7 +8,7 @@ one more graph without edges, whose nodes have no rows; the rows that nobody own
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -70,13 +70,13 @@ def entries(
 
 @dataclass(frozen=True, eq=False)
 class PaddedIndex(ContextIndex):
-    """An index whose tensors are made beforehand.
+    """An index whose tensors are made beforehand, but for routes: few layers of nodes ask for them.
 
     `present` [B + 1] is 1 for real graphs; `most` is the number of nodes of the largest.
     """
 
     made_layout: RowLayout
-    made_routes: Routes
+    make_routes: Callable[[], Routes]
     present: Tensor
     most: int
 
@@ -86,7 +86,7 @@ class PaddedIndex(ContextIndex):
 
     @cached_property
     def routes(self) -> Routes:
-        return self.made_routes
+        return self.make_routes()
 
     @property
     def graph_multiplicity(self) -> Tensor | None:
@@ -214,17 +214,7 @@ class PaddedStore:
         topology.found.update({s: found.cut(cut) for s, found in self._prepared.items()})
         rows = self._table(batch, local, size, starts[2], ends)
         layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
-        small, receiver = pointers.int(), edge_index[1]
-        first, none = layout.small[0], self._empty
-        to = take(receiver, out_edge)
-        senders = Neighbors(
-            small[0], take(first, edge_index[0]), self._edge_numbers, none, none, receiver.int()
-        )
-        receivers = Neighbors(small[1], take(first, to), out_edge.int(), none, none, none)
-        scale = take(inverse, batch)
-        routes = Routes(
-            *layout.small, scale, degrees[0] * scale, lambda: (senders, receivers), padded=True
-        )
+        routes = partial(self._routes, topology, layout)
         present = (slots != self._none).long()
         index = PaddedIndex(topology, rows, layout, routes, present, self.most)
         flat = GraphBatch(
@@ -237,6 +227,24 @@ class PaddedStore:
             y_node=_take(self.y_node, node),
         )
         return flat, index
+
+    def _routes(self, topology: Topology, layout: RowLayout) -> Routes:
+        """The routes of a batch."""
+        (arrive, _), (leave, out_edge) = topology.edges_by_receiver, topology.edges_by_sender
+        receiver, first, none = topology.receiver, layout.small[0], self._empty
+        senders = Neighbors(
+            arrive.int(),
+            take(first, topology.sender),
+            self._edge_numbers,
+            none,
+            none,
+            receiver.int(),
+        )
+        to = take(receiver, out_edge)
+        receivers = Neighbors(leave.int(), take(first, to), out_edge.int(), none, none, none)
+        scale = take(topology.inverse_average_degree, topology.batch)
+        arrived = topology.degree * scale
+        return Routes(*layout.small, scale, arrived, lambda: (senders, receivers), padded=True)
 
     def _table(
         self, batch: Tensor, local: Tensor, size: Tensor, starts: Tensor, ends: Tensor
