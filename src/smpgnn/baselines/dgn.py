@@ -119,12 +119,12 @@ class DGNLayer(SMPLayer):
         field = index.topology.find(self.structure).to(message.dtype)
         names = [name for name in self.aggregators if name not in ("max", "min")]
         weights = torch.cat([field[:, :0], *(_weights(name, field) for name in names)], 1)  # [E, S]
-        terms = (weights.unsqueeze(2) * message.unsqueeze(1)).flatten(1)
-        arrived = index.incidence.sum(torch.cat([weights, terms], 1))  # [N, S + S C]
-        count = len(names)
-        parts = torch.split(arrived, [1] * count + [message.size(1)] * count, 1)
+        terms = weights.unsqueeze(2) * message.unsqueeze(1)  # [E, S, C]
+        total = index.incidence.sum(weights)
+        arrived = index.incidence.sum(terms.flatten(1)).view(x.size(0), *terms.shape[1:])
         found: list[Tensor] = []
-        for name, weight, value in zip(names, parts[:count], parts[count:], strict=True):
+        for number, name in enumerate(names):
+            weight, value = total[:, number : number + 1], arrived[:, number]
             if name == "mean":
                 value = value / weight.clamp(min=1)
             elif name.startswith("dx"):
