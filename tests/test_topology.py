@@ -8,6 +8,7 @@ from hypothesis import given
 from strategies import ODD, Structure, batches, make_case, path
 
 from smpgnn import InputError, Topology
+from smpgnn.baselines.directions import DirectionalFields
 from smpgnn.topology import pointer, segments
 
 
@@ -79,3 +80,10 @@ def test_segments_by_hand() -> None:
     assert pointer(sizes).tolist() == [0, 2, 2, 5]
     assert which.tolist() == [0, 0, 2, 2, 2]
     assert rank.tolist() == [0, 1, 0, 1, 2]
+
+
+def test_what_is_found_in_graphs_is_looked_for_once() -> None:
+    topology = make_case([path(3)]).topology
+    found = topology.find(DirectionalFields(1))
+    assert topology.find(DirectionalFields(1)) is found
+    assert topology.find(DirectionalFields(2)).shape == (4, 2)

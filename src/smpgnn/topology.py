@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from smpgnn.errors import InputError, check_counts, check_tensor
+
+if TYPE_CHECKING:
+    from smpgnn.structure import Found, GraphStructure
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +122,18 @@ class Topology:
         """Pointer [N + 1] and numbers [E] of the edges that leave each node."""
         out_degree = torch.bincount(self.sender, minlength=self.num_nodes)
         return pointer(out_degree), torch.argsort(self.sender, stable=True)
+
+    @cached_property
+    def found(self) -> dict[GraphStructure[Any], Any]:
+        """What was found in these graphs already."""
+        return {}
+
+    def find(self, structure: GraphStructure[Found]) -> Found:
+        """What there is of a structure in these graphs, looked for once."""
+        if structure not in self.found:
+            self.found[structure] = structure.find(self)
+        found: Found = self.found[structure]
+        return found
 
     def permute(self, permutation: Tensor) -> Topology:
         """The same graphs with node i renamed permutation[i] (within its own graph)."""

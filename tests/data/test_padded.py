@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
-from strategies import ODD, assert_same, cycle, make_case, path, randomize
+from strategies import ODD, assert_same, cycle, make_case, path, randomize, undirected
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from smpgnn import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.dgn import DGN, MultiTaskDGN
 from smpgnn.baselines.gat import GAT, MultiTaskGAT
 from smpgnn.baselines.gated_gcn import GatedGCN, MultiTaskGatedGCN
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.gine import GINE, MultiTaskGINE
+from smpgnn.baselines.junction_tree import JunctionTreeMPNN
 from smpgnn.baselines.mpnn_sum import MPNNSum, MultiTaskMPNNSum
 from smpgnn.baselines.pna import PNA, MultiTaskPNA
 from smpgnn.baselines.ppgn import PPGN
@@ -27,9 +29,10 @@ from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.padded import Capacity, PaddedStore
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
-from smpgnn.training.recorded import can_record, run_padded, uses_contexts
+from smpgnn.training.recorded import can_record, run_padded, structures, uses_contexts
 
 GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
+GRAPHS.append(undirected(8, [*((k, (k + 1) % 6) for k in range(6)), (0, 2), (3, 6), (6, 7)]))
 CHOSEN = [4, 2, 0, 3]
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "default": lambda: SMP(2, 2, 4, 2, edge_channels=3, norm="batch", towers=2, residual=True,
@@ -60,10 +63,17 @@ RIVALS: dict[str, Callable[[], nn.Module]] = {
     "MPNN (sum) with edges": lambda: MPNNSum(2, 2, 3, 3, edge_channels=3, norm="batch"),
     "Gated-GCN": lambda: GatedGCN(2, 2, 3, 3, norm="batch", residual=True),
     "Gated-GCN with edges": lambda: GatedGCN(2, 2, 3, 3, edge_channels=3, norm="layer"),
+    "DGN": lambda: DGN(2, 2, 3, 3, norm="batch", residual=True),
+    "DGN with edges": lambda: DGN(2, 2, 3, 3, edge_channels=3, norm="layer",
+                                  aggregators=["dx2", "max", "av1", "min", "dx1"]),
+    "DGN without sums": lambda: DGN(2, 2, 3, 3, norm="batch", aggregators=["max"]),
+    "MPNN-JT": lambda: JunctionTreeMPNN(2, 2, 3, 3, norm="batch", residual=True),
+    "MPNN-JT with edges": lambda: JunctionTreeMPNN(2, 2, 3, 3, edge_channels=3, norm="layer"),
     "multi-task GINE": lambda: MultiTaskGINE(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
     "multi-task GAT": lambda: MultiTaskGAT(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
     "multi-task PNA": lambda: MultiTaskPNA(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
     "multi-task MPNN (sum)": lambda: MultiTaskMPNNSum(2, 3, 2, 4, 2, state_channels=3),
+    "multi-task DGN": lambda: MultiTaskDGN(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
     "multi-task Gated-GCN": lambda: MultiTaskGatedGCN(2, 3, 2, 4, 3, edge_channels=3,
                                                       state_channels=3, residual=True),
 }  # fmt: skip
@@ -87,6 +97,11 @@ def make_store() -> GraphStore:
     )
 
 
+def make_padded(store: GraphStore, network: nn.Module) -> PaddedStore:
+    room = Capacity(6, 40, 80, 300)
+    return PaddedStore(store, room, uses_contexts(network), structures(network))
+
+
 def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> list[Tensor]:
     outs = [out] if isinstance(out, Tensor) else list(out)  # type: ignore[call-overload]
     outs = [o[:n] for o, n in zip(outs, real, strict=True)]
@@ -97,23 +112,24 @@ def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> l
     return [*(o.detach() for o in outs), *grads, *(b.double() for b in network.buffers())]
 
 
-def compare_with_padded(name: str, training: bool) -> None:
+def compare_with_padded(name: str, training: bool, chosen: Sequence[int] = CHOSEN) -> None:
     """Outputs, gradients and statistics of a batch, and of the same batch with room to spare."""
     store = make_store()
     network = randomize(NETWORKS[name]()).train(training)
     other = deepcopy(network)
-    batch = store.batch(CHOSEN)
+    batch, graphs = store.batch(chosen), len(chosen)
     backbone = network.backbone
     edge_attr = batch.edge_attr.double() if backbone.edge_channels else None
-    out = network(batch.x.double(), batch.edge_index, edge_attr, batch.batch, batch_size=4)
+    out = network(batch.x.double(), batch.edge_index, edge_attr, batch.batch, batch_size=graphs)
     level = getattr(network, "level", "graph")
-    levels = {2: [batch.num_nodes, 4], 1: [batch.num_nodes if level == "node" else 4]}
-    real = levels[1 if isinstance(out, Tensor) else 2]
+    one = [batch.num_nodes if level == "node" else graphs]
+    real = one if isinstance(out, Tensor) else [batch.num_nodes, graphs]
     expected = outputs_and_gradients(network, out, real)
 
-    padded = PaddedStore(store, Capacity(6, 40, 80, 300), uses_contexts(network))
+    padded = make_padded(store, network)
     padded.x, padded.edge_attr = padded.x.double(), padded.edge_attr.double()
-    room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
+    assert padded.fits(torch.tensor(chosen))
+    room, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - graphs)]))
     actual = outputs_and_gradients(other, run_padded(other, room, index), real)
     assert_same(actual, expected, tolerance=1e-11)
 
@@ -124,9 +140,19 @@ def test_padding_does_not_show(name: str, training: bool) -> None:
     compare_with_padded(name, training)
 
 
+@pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
+@pytest.mark.parametrize("name", [name for name, make in RIVALS.items() if structures(make())])
+def test_padding_does_not_show_to_what_is_found_in_graphs(
+    name: str, chosen: tuple[int, ...]
+) -> None:
+    compare_with_padded(name, True, chosen)
+
+
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
-@pytest.mark.parametrize("name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN"])
+@pytest.mark.parametrize(
+    "name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"]
+)
 def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
     compare_with_padded(name, training=True)
@@ -160,7 +186,7 @@ def test_nothing_is_asked_of_the_cpu(
     # is true, how many values differ) raises.
     monkeypatch.setattr(backend, "INTERPRETED", kernels)
     network = NETWORKS[name]().train(training)
-    padded = PaddedStore(make_store(), Capacity(6, 40, 80, 300), uses_contexts(network))
+    padded = make_padded(make_store(), network)
     graphs, mode = torch.zeros(6, dtype=torch.long), FakeTensorMode()
     with FakeCopyMode(mode):
         network, padded, graphs = deepcopy((network, padded, graphs))
@@ -195,7 +221,7 @@ def test_padding_does_not_show_where_nodes_are_numbered_at_random() -> None:
     network = randomize(RelationalPooling(2, 2, 3, 3, norm="batch", max_nodes=9)).eval()
     batch = store.batch(CHOSEN)
     expected = network(batch.x.double(), batch.edge_index, None, batch.batch, batch_size=4)
-    padded = PaddedStore(store, Capacity(6, 40, 80, 300), uses_contexts(network))
+    padded = make_padded(store, network)
     padded.x = padded.x.double()
     room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
     assert_same(run_padded(network, room, index)[:4], expected)

@@ -19,6 +19,7 @@ from smpgnn.ops.moments import measure_reference
 from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.set_map import set_linear_reference
 from smpgnn.ops.sparse import segment_max
+from smpgnn.topology import pointer
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
@@ -256,5 +257,13 @@ def test_segment_sums_and_maxima(identifiers: str) -> None:
         grad, rows.detach(), top, layout.ptr, layout.multiplicity, False
     )
     assert_same(actual, back[0])
-    total = segment.segment_sum(rows.detach(), layout.ptr)
+    total = segment.segment_sum(rows.detach(), layout.ptr, None)
     assert_same(total, layout.plain[0](rows.detach()))
+
+
+def test_sums_of_rows_that_are_named() -> None:
+    sizes = torch.tensor([3, 0, 40, 1, 16, 0])
+    ptr, rows = pointer(sizes), draw(11, 5).detach()
+    index = torch.arange(70) * 7 % 11  # the last ten belong to no segment
+    expected = torch.stack([rows[part].sum(0) for part in index[:60].split(sizes.tolist())])
+    assert_same(segment.segment_sum(rows, ptr, index), expected)

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.dgn import DGN
 from smpgnn.baselines.gat import GAT
 from smpgnn.baselines.gated_gcn import GatedGCN
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.gine import GINE
+from smpgnn.baselines.junction_tree import JunctionTreeMPNN
 from smpgnn.baselines.mpnn_sum import MPNNSum
 from smpgnn.baselines.pna import PNA
 from smpgnn.baselines.ppgn import PPGN
@@ -53,6 +55,8 @@ NETWORKS: dict[str, Any] = {
     "PNA": lambda: PNA(2, 2, 8, 3, edge_channels=2, norm="batch"),
     "MPNN (sum)": lambda: MPNNSum(2, 2, 8, 3, edge_channels=2, norm="batch"),
     "Gated-GCN": lambda: GatedGCN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
+    "DGN": lambda: DGN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
+    "MPNN-JT": lambda: JunctionTreeMPNN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
 }
 TASK = Classification()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
 from smpgnn.context import LocalContext
@@ -27,13 +26,10 @@ class CarryingContext(LocalContext):
         return replace(self, rows=known.rows, moments=known.moments)
 
 
-def normalize(norm: nn.Module, values: Tensor, layout: RowLayout | None = None) -> Tensor:
+def normalize(norm: nn.Module, values: Tensor, layout: RowLayout) -> Tensor:
     """A norm of rows (`smpgnn.layers.norm.row_norm`) on values that are no node rows, [P, C].
 
-    `layout` has them as contexts of one row each; where it is not given, all of them count.
+    `layout` has them as contexts of one row each.
     """
-    if layout is None:
-        place = torch.arange(values.size(0) + 1, device=values.device)
-        layout = RowLayout(ptr=place, owner=place[:-1], own=place[:-1], multiplicity=None)
     context: LocalContext = norm(LocalContext(values, layout))
     return context.rows

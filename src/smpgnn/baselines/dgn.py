@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.baselines.carried import CarryingContext
-from smpgnn.baselines.directions import directional_fields
+from smpgnn.baselines.directions import DirectionalFields
 from smpgnn.baselines.pna import mean_log_degree, set_degrees
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
@@ -22,13 +20,6 @@ from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
 
 _NAME = re.compile(r"mean|max|min|(av|dx)([1-9]\d*)")
-
-
-@dataclass(frozen=True, eq=False)
-class DirectedContext(CarryingContext):
-    """Node rows, and the directional fields of the graphs. Shapes: rows [N, C], field [E, K]."""
-
-    field: Tensor
 
 
 class DGNLayer(SMPLayer):
@@ -62,6 +53,9 @@ class DGNLayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
+    recordable = True
+
+    structure: DirectionalFields
     mean_log_degree: Tensor
 
     def __init__(
@@ -77,7 +71,8 @@ class DGNLayer(SMPLayer):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.edge_channels = edge_channels
         self.aggregators = tuple(aggregators)
-        self.num_directions = max((_direction(name) for name in self.aggregators), default=0)
+        directions = [_direction(name) for name in self.aggregators]
+        self.structure = DirectionalFields(max(directions, default=0))
         self.message_receiver = nn.Linear(in_channels, in_channels)
         self.message_sender = nn.Linear(in_channels, in_channels, bias=False)
         self.message_edge = (
@@ -92,43 +87,51 @@ class DGNLayer(SMPLayer):
 
     def forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
-    ) -> DirectedContext:
+    ) -> LocalContext:
         self.check(context, index, edge_attr)
-        topology, x = index.topology, context.rows
-        if isinstance(context, DirectedContext):
-            field = context.field
-        else:
-            field = directional_fields(topology, self.num_directions)
-        message = index.incidence.from_receivers(self.message_receiver(x))
-        message = message + index.incidence.from_senders(self.message_sender(x))
+        edges, x = index.incidence, context.rows
+        message = edges.from_receivers(self.message_receiver(x))
+        message = message + edges.from_senders(self.message_sender(x))
         if self.message_edge is not None:
             message = message + self.message_edge(edge_attr)
-        found = [
-            self._aggregate(name, message, x, field.to(message.dtype), index)
-            for name in self.aggregators
-        ]
-        logs = (topology.degree + 1).to(message.dtype).log().unsqueeze(1)
+        found = torch.cat(self._aggregate(message, x, index), 1)  # [N, aggregators · C]
+        degree = index.topology.degree.to(message.dtype).unsqueeze(1)
+        up = (degree + 1).log() / self.mean_log_degree
         # A node without neighbours has sums of zero: any factor will do, but not 1/0.
-        attenuation = self.mean_log_degree / torch.where(logs > 0, logs, 1.0)
-        scales = (torch.ones_like(logs), logs / self.mean_log_degree, attenuation)
-        rows = self.out(torch.cat([x, *(scale * part for scale in scales for part in found)], 1))
-        return DirectedContext(F.relu(rows), context.layout, field)
+        down = self.mean_log_degree / (degree.clamp(min=1) + 1).log()
+        rows = self.out(torch.cat([x, found, found * up, found * down], 1))
+        return context.with_rows(F.relu(rows))
 
-    def _aggregate(
-        self, name: str, message: Tensor, x: Tensor, field: Tensor, index: ContextIndex
-    ) -> Tensor:
-        edges = index.incidence
-        if name == "mean":
-            arrived = index.topology.degree.clamp(min=1).to(message.dtype).unsqueeze(1)
-            return edges.sum(message) / arrived
-        if name == "max":
-            return edges.max(message)
-        if name == "min":
-            return -edges.max(-message)
-        along = field[:, _direction(name) - 1 : _direction(name)]  # [E, 1]
-        if name.startswith("av"):
-            return edges.sum(along.abs() * message)
-        return (edges.sum(along * message) - edges.sum(along) * x).abs()
+    def _aggregate(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
+        """What each aggregator makes of the messages, [N, C]."""
+        edges, sums = index.incidence, iter(self._sums(message, x, index))
+        found: list[Tensor] = []
+        for name in self.aggregators:
+            if name == "max":
+                found.append(edges.max(message))
+            elif name == "min":
+                found.append(-edges.max(-message))
+            else:
+                found.append(next(sums))
+        return found
+
+    def _sums(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
+        """Those that are weighted sums of the messages, all in one pass over the edges."""
+        field = index.topology.find(self.structure).to(message.dtype)
+        names = [name for name in self.aggregators if name not in ("max", "min")]
+        weights = torch.cat([field[:, :0], *(_weights(name, field) for name in names)], 1)  # [E, S]
+        terms = weights.unsqueeze(2) * message.unsqueeze(1)  # [E, S, C]
+        total = index.incidence.sum(weights)
+        arrived = index.incidence.sum(terms.flatten(1)).view(x.size(0), *terms.shape[1:])
+        found: list[Tensor] = []
+        for number, name in enumerate(names):
+            weight, value = total[:, number : number + 1], arrived[:, number]
+            if name == "mean":
+                value = value / weight.clamp(min=1)
+            elif name.startswith("dx"):
+                value = (value - weight * x).abs()
+            found.append(value)
+        return found
 
 
 class DGN(MPNN):
@@ -172,3 +175,11 @@ def _direction(name: str) -> int:
             f"aggregators: {name!r} is none of 'mean', 'max', 'min', 'av1', 'dx1', 'av2', …."
         )
     return int(match[2] or 0)
+
+
+def _weights(name: str, field: Tensor) -> Tensor:
+    """How much each message counts for an aggregator that is a sum, [E, 1]; field [E, K]."""
+    if name == "mean":
+        return field.new_ones(field.size(0), 1)
+    along = field[:, _direction(name) - 1 : _direction(name)]
+    return along.abs() if name.startswith("av") else along

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -12,12 +13,36 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from smpgnn.baselines.per_graph import CACHE_SIZE, GraphKey, split_graphs
+from smpgnn.structure import Cut, GraphStructure, PreparedStructure
 from smpgnn.topology import Topology
 
 #: Added to the norm of a field, as in the authors' code.
 EPSILON = 1e-5
 #: Eigenvalues nearer than this count as equal.
 GAP = 1e-6
+
+
+@dataclass(frozen=True)
+class DirectionalFields(GraphStructure[Tensor]):
+    """The first `count` directional fields of each graph, [E, count] (see `directional_fields`)."""
+
+    count: int
+
+    def find(self, topology: Topology) -> Tensor:
+        return directional_fields(topology, self.count)
+
+    def prepare(self, topology: Topology, graphs: int) -> PreparedFields:
+        return PreparedFields(self.find(topology))
+
+
+class PreparedFields(PreparedStructure[Tensor]):
+    """The fields on all edges of a data set, and none on what is no edge of it."""
+
+    def __init__(self, fields: Tensor) -> None:
+        self._fields = torch.cat([fields, fields.new_zeros(1, fields.size(1))])
+
+    def cut(self, batch: Cut) -> Tensor:
+        return self._fields.index_select(0, batch.edge)
 
 
 def directional_fields(topology: Topology, count: int) -> Tensor:

@@ -9,24 +9,25 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.carried import CarryingContext, normalize
+from smpgnn.baselines.cliques import Cliques, JunctionTrees
 from smpgnn.baselines.gated_gcn import follow_one_another
 from smpgnn.baselines.gine import GINELayer
-from smpgnn.baselines.tree_decomposition import NUM_KINDS, JunctionTree, junction_trees
+from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
+from smpgnn.baselines.tree_decomposition import NUM_KINDS
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
-from smpgnn.layers.base import reduce_rows
 from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.sparse import sparse_apply
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueContext(CarryingContext):
-    """Atom rows, the junction tree and its states. Shapes: rows [N, C], cliques [T, C]."""
+    """Atom rows, and the states of the cliques. Shapes: rows [N, C], cliques [T, C]."""
 
     cliques: Tensor
-    tree: JunctionTree
 
 
 class JunctionTreeLayer(SMPLayer):
@@ -50,6 +51,10 @@ class JunctionTreeLayer(SMPLayer):
 
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
+
+    recordable = True
+    contained = True
+    structure = JunctionTrees()
 
     def __init__(
         self,
@@ -78,24 +83,26 @@ class JunctionTreeLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> CliqueContext:
         self.check(context, index, edge_attr)
-        tree, before = self._tree(context, index)
+        found = index.topology.find(self.structure)
+        layout, before = found.trees.layout, self._before(context, found)
         x = F.relu(self.atom_conv(context, index, edge_attr).rows)
-        arrived = reduce_rows(x.index_select(0, tree.atom), tree.clique, before.size(0), "mean")
-        cliques = normalize(self.clique_norm, before) + F.relu(self.to_tree(arrived))
-        cliques = F.relu(self.tree_conv(cliques, tree.edge_index))
-        arrived = reduce_rows(cliques.index_select(0, tree.clique), tree.atom, x.size(0), "mean")
-        x = x + F.relu(self.to_atoms(arrived))
+        cliques = normalize(self.clique_norm, before, layout)
+        cliques = cliques + F.relu(self.to_tree(found.from_atoms(x)))
+        total = cliques + sparse_apply(cliques, *found.trees.adjacent)
+        cliques = F.relu(run_perceptron(self.tree_conv.nn, NormalInput(layout, total)))
+        x = x + F.relu(self.to_atoms(found.to_atoms(cliques)))
         if self.clique_residual:
             cliques = cliques + before
-        return CliqueContext(x, context.layout, cliques, tree)
+        return CliqueContext(x, context.layout, cliques)
 
-    def _tree(self, context: LocalContext, index: ContextIndex) -> tuple[JunctionTree, Tensor]:
+    def _before(self, context: LocalContext, found: Cliques) -> Tensor:
+        """The states of the cliques before this layer."""
         if self.clique_encoder is not None:
-            tree = junction_trees(index.topology)
-            return tree, self.clique_encoder(tree.kind)
+            states: Tensor = self.clique_encoder(found.kind)
+            return states
         if not isinstance(context, CliqueContext):
-            raise InputError("context has no junction tree: this layer has to follow another.")
-        return context.tree, context.cliques
+            raise InputError("context has no states of cliques: this layer has to follow another.")
+        return context.cliques
 
 
 class JunctionTreeMPNN(MPNN):

@@ -8,8 +8,10 @@ one more graph without edges, whose nodes have no rows; the rows that nobody own
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from smpgnn.index import ContextIndex
 from smpgnn.layout import RowLayout
 from smpgnn.ops import Neighbors, Routes
 from smpgnn.rows import IdentifierRows, NodeRows, RowTable
+from smpgnn.structure import Cut, GraphStructure
 from smpgnn.topology import Topology, take
 
 
@@ -37,29 +40,44 @@ class Capacity:
 
         `spread` is how many standard deviations above the mean there is room for.
         """
-        nodes, edges = store.num_nodes.double(), store.num_edges.double()
-
-        def room(sizes: Tensor) -> int:
-            deviation = sizes.std(correction=0).item() if sizes.numel() > 1 else 0.0
-            usual = graphs * sizes.mean().item() + spread * math.sqrt(graphs) * deviation
-            most = sizes.topk(min(graphs, sizes.numel())).values.sum().item()
-            return 16 * (math.ceil(min(usual, most)) // 16 + 1)
-
-        return cls(graphs, room(nodes), room(edges), room(nodes.square()))
+        sizes = store.num_nodes, store.num_edges, store.num_nodes.square()
+        return cls(graphs, *(usual_room(size, graphs, spread) for size in sizes))
 
     def holds(self, nodes: int, edges: int, rows: int) -> bool:
         return nodes < self.nodes and edges < self.edges and rows < self.rows
 
 
+def usual_room(sizes: Tensor, graphs: int, spread: float = 4.0) -> int:
+    """More than most batches of so many graphs need, of whose parts there are `sizes` [G]."""
+    sizes = sizes.double()
+    deviation = sizes.std(correction=0).item() if sizes.numel() > 1 else 0.0
+    usual = graphs * sizes.mean().item() + spread * math.sqrt(graphs) * deviation
+    most = sizes.topk(min(graphs, sizes.numel())).values.sum().item()
+    return 16 * (math.ceil(min(usual, most)) // 16 + 1)
+
+
+def entries(
+    starts: Tensor, ends: Tensor, first: Tensor, places: Tensor, last: int
+) -> tuple[Tensor, Tensor]:
+    """Cut segments out of a table: the segment of each place in a batch, and its entry there.
+
+    Segments lie at starts:ends in the batch and from `first` on in the table, [B + 1] each; the
+    last one is empty and has `last` as first entry, which is that of all places past the others.
+    """
+    owner = torch.searchsorted(ends[:-1], places, right=True)
+    entry = places + take(first - starts, owner)
+    return owner, entry.clamp(max=last)
+
+
 @dataclass(frozen=True, eq=False)
 class PaddedIndex(ContextIndex):
-    """An index whose tensors are made beforehand.
+    """An index whose tensors are made beforehand, but for routes: few layers of nodes ask for them.
 
     `present` [B + 1] is 1 for real graphs; `most` is the number of nodes of the largest.
     """
 
     made_layout: RowLayout
-    made_routes: Routes
+    make_routes: Callable[[], Routes]
     present: Tensor
     most: int
 
@@ -69,7 +87,7 @@ class PaddedIndex(ContextIndex):
 
     @cached_property
     def routes(self) -> Routes:
-        return self.made_routes
+        return self.make_routes()
 
     @property
     def graph_multiplicity(self) -> Tensor | None:
@@ -87,15 +105,23 @@ class PaddedStore:
         store: the graphs.
         capacity: the room of a batch.
         contexts: True for one-hot contexts, False for one row a node.
+        structures: what layers ask of the topology of a batch; found here, once for all graphs.
     """
 
-    def __init__(self, store: GraphStore, capacity: Capacity, contexts: bool = True) -> None:
+    def __init__(
+        self,
+        store: GraphStore,
+        capacity: Capacity,
+        contexts: bool = True,
+        structures: Iterable[GraphStructure[Any]] = (),
+    ) -> None:
         self.capacity, self.contexts = capacity, contexts
         # On the CPU, to see what fits without a question to the GPU.
         self._nodes, self._edges = store.num_nodes.cpu(), store.num_edges.cpu()
         self.most, self.device = int(self._nodes.max()), store.device
         self.num_nodes = store.num_nodes
-        graph = torch.arange(len(store), device=store.device).repeat_interleave(store.num_edges)
+        number = torch.arange(len(store), device=store.device)
+        graph = number.repeat_interleave(store.num_edges)
         shift = store.node_ptr[graph]
         sender, receiver = store.edge_index.long() + shift
         order = torch.argsort(receiver, stable=True)  # graphs stand together, so they stay so
@@ -113,6 +139,9 @@ class PaddedStore:
         local = store.edge_index.long()[:, order]
         self._edge_table = _with_last(torch.cat([local, by_sender.unsqueeze(0)]), 0, dim=1)
         self._inverse = _with_last(inverse, 0.0)
+        batch = number.repeat_interleave(size)
+        whole_set = Topology(torch.stack([sender, receiver])[:, order], batch, nodes, len(store))
+        self._prepared = {s: s.prepare(whole_set, capacity.graphs) for s in structures}
         self.x = None if store.x is None else _with_last(store.x.float(), 0.0)
         self.edge_attr = (
             None if store.edge_attr is None else _with_last(store.edge_attr[order].float(), 0.0)
@@ -139,7 +168,11 @@ class PaddedStore:
 
     def fits(self, graphs: Tensor) -> bool:
         """Whether there is room for these graphs; `graphs` on the CPU."""
-        return graphs.numel() <= self.capacity.graphs and self.capacity.holds(*self.size(graphs))
+        return (
+            graphs.numel() <= self.capacity.graphs
+            and self.capacity.holds(*self.size(graphs))
+            and all(prepared.fits(graphs) for prepared in self._prepared.values())
+        )
 
     def batch(self, graphs: Tensor) -> tuple[GraphBatch, PaddedIndex]:
         """The batch of these graphs, in [capacity.graphs] numbers, −1 for none, on the device.
@@ -163,9 +196,8 @@ class PaddedStore:
         pointers = torch.cat([self._zeros, degrees.cumsum(1)], dim=1)
         # Edges, by receiver; those past the last graph join the last node with itself.
         number = self._edge_places
-        owner = torch.searchsorted(ends[1, :-1], number, right=True)
-        edge = number + take(edge_first - starts[1], owner)
-        edge = edge.clamp(max=self._edge_table.size(1) - 1)
+        last = self._edge_table.size(1) - 1
+        owner, edge = entries(starts[1], ends[1], edge_first, number, last)
         within = self._edge_table.index_select(1, edge)
         shift = torch.cat([starts[:2, :-1], self._spare], dim=1).index_select(1, owner)
         edge_index, out_edge = within[:2] + shift[0], within[2] + shift[1]
@@ -179,19 +211,11 @@ class PaddedStore:
             edges_by_receiver=(pointers[0], number),
             edges_by_sender=(pointers[1], out_edge),
         )
+        cut = Cut(topology, slots, node, edge)
+        topology.found.update({s: found.cut(cut) for s, found in self._prepared.items()})
         rows = self._table(batch, local, size, starts[2], ends)
         layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
-        small, receiver = pointers.int(), edge_index[1]
-        first, none = layout.small[0], self._empty
-        to = take(receiver, out_edge)
-        senders = Neighbors(
-            small[0], take(first, edge_index[0]), self._edge_numbers, none, none, receiver.int()
-        )
-        receivers = Neighbors(small[1], take(first, to), out_edge.int(), none, none, none)
-        scale = take(inverse, batch)
-        routes = Routes(
-            *layout.small, scale, degrees[0] * scale, lambda: (senders, receivers), padded=True
-        )
+        routes = partial(self._routes, topology, layout)
         present = (slots != self._none).long()
         index = PaddedIndex(topology, rows, layout, routes, present, self.most)
         flat = GraphBatch(
@@ -204,6 +228,24 @@ class PaddedStore:
             y_node=_take(self.y_node, node),
         )
         return flat, index
+
+    def _routes(self, topology: Topology, layout: RowLayout) -> Routes:
+        """The routes of a batch."""
+        (arrive, _), (leave, out_edge) = topology.edges_by_receiver, topology.edges_by_sender
+        receiver, first, none = topology.receiver, layout.small[0], self._empty
+        senders = Neighbors(
+            arrive.int(),
+            take(first, topology.sender),
+            self._edge_numbers,
+            none,
+            none,
+            receiver.int(),
+        )
+        to = take(receiver, out_edge)
+        receivers = Neighbors(leave.int(), take(first, to), out_edge.int(), none, none, none)
+        scale = take(topology.inverse_average_degree, topology.batch)
+        arrived = topology.degree * scale
+        return Routes(*layout.small, scale, arrived, lambda: (senders, receivers), padded=True)
 
     def _table(
         self, batch: Tensor, local: Tensor, size: Tensor, starts: Tensor, ends: Tensor

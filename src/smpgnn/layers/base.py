@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_tensor
 from smpgnn.index import ContextIndex
+from smpgnn.structure import GraphStructure
 
 AGGREGATIONS = ("sum", "mean", "max", "absmax")
 
@@ -35,6 +38,8 @@ class SMPLayer(nn.Module):
     edge_channels: int = 0
     #: Whether the layer asks nothing of the CPU, so that its steps can be recorded as CUDA graphs.
     recordable: bool = False
+    #: What the layer asks of `Topology.find`; None: nothing.
+    structure: GraphStructure[Any] | None = None
     #: Whether rows that no context owns (padding) stay finite from layer to layer without help.
     contained: bool = False
 

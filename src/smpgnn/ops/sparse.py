@@ -48,11 +48,13 @@ class SparseSum:
             return rows.new_zeros(size, rows.size(1))
         if self.form == "spread" and self.weight is None:
             return rows.detach().index_select(0, self.index)
-        if self.form == "collect" and self.weight is None and fused(rows):
+        if self.weight is None and fused(rows):
             from smpgnn.ops import cuda
 
-            collected: Tensor = cuda.segment_sum(rows.detach(), self.ptr)
-            return collected
+            # On a GPU the last bag of `embedding_bag` would go through all padding, one by one.
+            index = None if self.form == "collect" else self.index
+            summed: Tensor = cuda.segment_sum(rows.detach(), self.ptr, index)
+            return summed
         values, weight = rows.detach().contiguous(), self.weight
         half = values.dtype in (torch.bfloat16, torch.float16)
         if weight is not None:

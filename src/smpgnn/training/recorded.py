@@ -18,6 +18,7 @@ from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.ops.backend import has_kernels
 from smpgnn.pooling import PooledNodeExtractor
+from smpgnn.structure import GraphStructure
 from smpgnn.training.network import run_network
 from smpgnn.training.tasks import Task
 
@@ -41,6 +42,19 @@ def can_record(network: nn.Module, device: torch.device) -> bool:
 def uses_contexts(network: nn.Module) -> bool:
     backbone: Any = network.backbone
     return bool(backbone.identifiers != "nodes")
+
+
+def structures(network: nn.Module) -> list[GraphStructure[Any]]:
+    """What the layers ask of the topology of a batch, each once."""
+    backbone: Any = network.backbone
+    asked = dict.fromkeys(layer.structure for layer in backbone.layers)
+    return [structure for structure in asked if structure is not None]
+
+
+def padded_store(network: nn.Module, store: GraphStore, batch_size: int) -> PaddedStore:
+    """Batches of so many graphs of a store, with all that the layers of a network ask for."""
+    room = Capacity.of(store, batch_size)
+    return PaddedStore(store, room, uses_contexts(network), structures(network))
 
 
 class Recording:
@@ -137,8 +151,7 @@ class RecordedOutputs:
         dtype: torch.dtype | None = None,
     ) -> None:
         self.network, self.store, self.dtype = network, store, dtype
-        room = PaddedStore(store, Capacity.of(store, batch_size), uses_contexts(network))
-        self._recording = Recording(room, self._output, network)
+        self._recording = Recording(padded_store(network, store, batch_size), self._output, network)
 
     def record(self) -> None:
         self._recording.record()
@@ -187,8 +200,7 @@ class Recorder:
     ) -> None:
         self.network, self.task, self.clip, self.dtype = network, task, clip, dtype
         self.train = train
-        room = PaddedStore(train, Capacity.of(train, batch_size), uses_contexts(network))
-        self._steps = Recording(room, self._step, network)
+        self._steps = Recording(padded_store(network, train, batch_size), self._step, network)
         #: Outputs for validation graphs.
         self.outputs = RecordedOutputs(evaluated or network, val, batch_size, dtype)
         self._grads: list[Tensor | None] = []

@@ -15,12 +15,12 @@ from smpgnn.ops.kernels.tiles import accumulator
 
 
 @operator("segment_sum")
-def segment_sum(rows: Tensor, ptr: Tensor) -> Tensor:
-    return segment.segment_sum(rows.contiguous(), ptr)
+def segment_sum(rows: Tensor, ptr: Tensor, index: Optional[Tensor]) -> Tensor:  # noqa: UP045
+    return segment.segment_sum(rows.contiguous(), ptr, index)
 
 
 @segment_sum.register_fake
-def _(rows: Tensor, ptr: Tensor) -> Tensor:
+def _(rows: Tensor, ptr: Tensor, index: Any) -> Tensor:
     return rows.new_empty(ptr.numel() - 1, rows.size(1))
 
 

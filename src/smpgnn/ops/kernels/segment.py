@@ -1,4 +1,4 @@
-"""Sums and maxima over consecutive rows, a segment a program."""
+"""Sums and maxima over segments of rows, a segment a program."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from smpgnn.ops.kernels.tiles import (
 
 
 @triton.jit
-def _sum(x, out, ptr, C, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr):
+def _sum(
+    x, index, out, ptr, C,
+    BLOCK: tl.constexpr, BC: tl.constexpr, GATHER: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
     node = tl.program_id(0)
     c = tl.arange(0, BC)
     total = tl.zeros([BC], ACC)
     last = tl.load(ptr + node + 1)
     for start in range(tl.load(ptr + node), last, BLOCK):
         r = start + tl.arange(0, BLOCK)
-        total += tl.sum(load_rows(x, r, r < last, c, C).to(ACC), axis=0)
+        live = r < last
+        if GATHER:
+            r = tl.load(index + r, mask=live, other=0)
+        total += tl.sum(load_rows(x, r, live, c, C).to(ACC), axis=0)
     tl.store(out + node * C + c, total, mask=c < C)
 
 
@@ -83,12 +89,15 @@ def _max_backward(
         store_rows(dx, share * part[None, :], r, live, c, C)
 
 
-def segment_sum(rows: Tensor, ptr: Tensor) -> Tensor:
-    """Sums of consecutive rows, [P, C] to [K, C]."""
+def segment_sum(rows: Tensor, ptr: Tensor, index: Tensor | None) -> Tensor:
+    """Sums of the rows index[ptr[k]:ptr[k+1]], or ptr[k]:ptr[k+1] themselves, [P, C] to [K, C]."""
     count, channels = ptr.numel() - 1, rows.size(1)
     out = rows.new_empty(count, channels)
     if count:
-        _sum[(count,)](rows, out, ptr, channels, 16, width(channels), acc_type(rows))
+        _sum[(count,)](
+            rows, ptr if index is None else index, out, ptr, channels, 16, width(channels),
+            index is not None, acc_type(rows),
+        )  # fmt: skip
     return out
 
 
