@@ -115,7 +115,7 @@ CYCLES = (
         rows=(_GIN, _PPGN, _MEANS, _LOCAL),
         trainings=_cycle_cells("matched"),
         note="Each positive has a negative twin with the same nodes, edges and degrees, so that "
-        "nothing but the cycle tells them apart. The paper has no such table.",
+        "none of these counts tells them apart. The paper has no such table.",
     ),
     _table(
         name="cycle_detection_parts",
