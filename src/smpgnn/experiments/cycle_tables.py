@@ -17,7 +17,7 @@ _PPGN, _RING = Row("PPGN", "ppgn"), Row("Ring-GNN", "ring-gnn")
 # place of the mean over nodes); the rivals choose their readout with their learning rate.
 _FAST = Row("SMP", "fast-smp", {"readout": "max"})
 # The mean of a context's rows, which the set map adds, depends on the size of the graph: without it
-# what is learned holds at other sizes, and the plateau of the matched graphs is passed.
+# what is learned holds at other sizes.
 _LOCAL = Row("SMP", "fast-smp", {"set_terms": False, "readout": "max"})
 _MEANS = Row("SMP with row means", "fast-smp", {"readout": "max"})
 _PAPER = {"readout": "mean"}
