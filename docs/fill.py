@@ -14,7 +14,8 @@ from typing import Any
 from blocks import ROOT, fill_documents, write_document
 
 from smpgnn.report.collect import TableReport, collect
-from smpgnn.report.markdown import markdown, number, seeds_text
+from smpgnn.report.markdown import FIGURES, markdown, number, seeds_text
+from smpgnn.report.page import figure_files
 
 REPORT = collect(ROOT / "results")
 
@@ -176,12 +177,34 @@ def scale() -> str:
 
 
 def memory() -> str:
-    record = read("benchmarks/memory-cpu.json")
-    ratios = [row["ratio"] for row in record["rows"]]
-    return (
-        f"{len(ratios)} networks and batches on the CPU: estimate / measured peak between "
-        f"{min(ratios):.2f} and {max(ratios):.2f}."
-    )
+    lines = []
+    for name, where in (("cpu", "the CPU"), ("h200", "an NVIDIA H200")):
+        record = read(f"benchmarks/memory-{name}.json")
+        ratios = [row["ratio"] for row in record["rows"]]
+        lines.append(
+            f"{len(ratios)} networks and batches on {where}: estimate / "
+            f"measured peak between {min(ratios):.2f} and {max(ratios):.2f}."
+        )
+    return "\n".join(lines)
+
+
+def precision() -> str:
+    folder = "benchmarks/zinc-precision"
+    lines = ["| ZINC | validation MAE | test MAE | peak |", "|---|---|---|---|"]
+    for name in ("tf32", "bfloat16"):
+        runs = [read(f"{folder}/{name}-seed{seed}/run.json") for seed in (0, 1)]
+        shown = [
+            " and ".join(f"{run[part]['mae']:.3f}" for run in runs)
+            for part in ("validation", "test")
+        ]
+        peak = max(run["peak_memory_mib"] for run in runs)
+        lines.append(f"| {name} | {shown[0]} | {shown[1]} | {peak:,.0f} MiB |")
+    run = runs[0]
+    lines += [
+        "",
+        f"(Seeds 0 and 1, {run['epochs']} epochs each, {run['device']}; `results/{folder}`.)",
+    ]
+    return "\n".join(lines)
 
 
 def complexity() -> str:
@@ -205,6 +228,7 @@ DOCUMENTS = {
         "gpu": gpu,
         "epoch": epoch,
         "scale": scale,
+        "precision": precision,
         "memory": memory,
         "complexity": complexity,
     },
@@ -214,3 +238,5 @@ DOCUMENTS = {
 if __name__ == "__main__":
     fill_documents(DOCUMENTS)
     write_document("docs/results.md", markdown(REPORT))
+    for chart, drawing in figure_files(REPORT).items():
+        write_document(f"docs/{FIGURES}/{chart}", drawing)

@@ -31,8 +31,8 @@ def add_report(verbs: Any) -> None:
 def report(arguments: argparse.Namespace) -> int:
     from smpgnn.files import write_text
     from smpgnn.report.collect import collect
-    from smpgnn.report.markdown import FIGURE, markdown
-    from smpgnn.report.page import extrapolation_figure, page
+    from smpgnn.report.markdown import FIGURES, markdown
+    from smpgnn.report.page import figure_files, page
 
     content = collect(arguments.results)
     _folder(arguments.output)
@@ -42,9 +42,8 @@ def report(arguments: argparse.Namespace) -> int:
         _folder(arguments.markdown)
         write_text(arguments.markdown, markdown(content))
         print(f"tables: {arguments.markdown}")
-        chart = extrapolation_figure(content)
-        if chart:
-            figure = str(Path(arguments.markdown).parent / FIGURE)
+        for name, chart in figure_files(content).items():
+            figure = str(Path(arguments.markdown).parent / FIGURES / name)
             _folder(figure)
             write_text(figure, chart)
             print(f"figure: {figure}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smpgnn.experiments.records import Record
-from smpgnn.experiments.table import Selection
 from smpgnn.experiments.tables import TABLES
 from smpgnn.report.collect import Scaling, TableReport, training_label
 from smpgnn.report.figures import COLOURS, LOOKS, Series, line_chart
@@ -69,26 +68,6 @@ def validation_figures(report: TableReport) -> list[str]:
         ]
         label = training_label(table, training)
         charts.append(line_chart(label, "epoch", f"validation {unit}", series))
-    return [chart for chart in charts if chart]
-
-
-def loss_figures(selection: Selection, report: TableReport) -> list[str]:
-    """The training loss of the rows of a selection, one chart a cell."""
-    labels = {cell.name: cell.label for cell in report.table.cells}
-    charts = [
-        line_chart(
-            labels[cell],
-            "epoch",
-            "training NLL (nat)",
-            [
-                mean_curve(row, records, "train_loss", STYLES[row])
-                for row in selection.rows
-                if (records := report.summary(row, cell).records)
-            ],
-            log_y=True,
-        )
-        for cell in selection.cells
-    ]
     return [chart for chart in charts if chart]
 
 

@@ -11,9 +11,10 @@ from statistics import fmean
 from typing import Any
 
 from smpgnn.experiments.records import Choice, Record, Trial
-from smpgnn.experiments.table import Table
+from smpgnn.experiments.table import Selection, Table
 from smpgnn.report.collect import Scaling, Summary, TableReport, Timings, training_label
 from smpgnn.report.columns import Group, column_groups
+from smpgnn.report.losses import cell_labels, epoch_times
 from smpgnn.report.markdown import number, signed
 from smpgnn.report.overview import Line
 
@@ -182,6 +183,26 @@ def costs_table(report: TableReport) -> str:
             ]
         )
     return sortable(heads, rows)
+
+
+def epoch_times_table(selection: Selection, report: TableReport) -> str:
+    """The time of an epoch of the trainings whose losses are drawn."""
+    labels = cell_labels(report)
+    rows = [
+        [
+            text(name),
+            *(
+                Entry("—")
+                if time is None
+                else Entry(
+                    f"{time.seconds:.3g} s<small>{time.jobs} at a time</small>", repr(time.seconds)
+                )
+                for time in times
+            ),
+        ]
+        for name, times in epoch_times(selection, report).items()
+    ]
+    return sortable(["time an epoch", *(labels[cell] for cell in selection.cells)], rows)
 
 
 def choices_table(table: Table, choices: Sequence[Choice]) -> str:

@@ -8,6 +8,7 @@ from smpgnn.report.collect import Report, Summary, TableReport
 from smpgnn.report.columns import column_groups
 from smpgnn.report.extrapolation import TITLE as LARGER
 from smpgnn.report.extrapolation import UNIT, extrapolation_lines
+from smpgnn.report.losses import loss_lines, selections
 
 
 def signed(value: float, digits: int) -> str:
@@ -22,8 +23,9 @@ def number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-#: Where the figure of larger graphs is, seen from the Markdown file.
-FIGURE = "figures/extrapolation.svg"
+#: The folder of the figures, seen from the Markdown file, and the one of larger graphs there.
+FIGURES = "figures"
+EXTRAPOLATION = "extrapolation.svg"
 
 
 def markdown(report: Report) -> str:
@@ -40,8 +42,11 @@ def markdown(report: Report) -> str:
         lines += ["", f"## {table.table.title}", "", *_table(table), "", *_costs(table)]
         larger = extrapolation_lines(table, table.table.digits)
         if larger:
-            lines += ["", f"### {LARGER}", "", f"![{LARGER}: {UNIT} by nodes]({FIGURE})", ""]
+            chart = f"{FIGURES}/{EXTRAPOLATION}"
+            lines += ["", f"### {LARGER}", "", f"![{LARGER}: {UNIT} by nodes]({chart})", ""]
             lines += larger
+    for selection, table in selections(report):
+        lines += ["", f"## {selection.title}", "", *loss_lines(selection, table, FIGURES)]
     if not full:
         lines += ["", "There are no records of full runs yet."]
     if report.reduced:

@@ -8,15 +8,16 @@ from html import escape
 from importlib.resources import files
 
 from smpgnn.experiments.records import Choice
-from smpgnn.experiments.tables import SELECTIONS
+from smpgnn.report import losses
 from smpgnn.report.collect import Report, TableReport
-from smpgnn.report.curves import loss_figures, scaling_figures, validation_figures
+from smpgnn.report.curves import scaling_figures, validation_figures
 from smpgnn.report.extrapolation import TITLE as LARGER
 from smpgnn.report.extrapolation import extrapolation_figures
 from smpgnn.report.figures import standalone
 from smpgnn.report.html_tables import (
     choices_table,
     costs_table,
+    epoch_times_table,
     overview_table,
     results_table,
     runs_table,
@@ -25,7 +26,7 @@ from smpgnn.report.html_tables import (
     shared_settings,
     timings_table,
 )
-from smpgnn.report.markdown import missing_text, seeds_text
+from smpgnn.report.markdown import EXTRAPOLATION, missing_text, seeds_text
 from smpgnn.report.overview import overview
 
 LARGER_TEXT = (
@@ -94,12 +95,12 @@ def page(report: Report) -> str:
 def _sections(report: Report) -> list[Section]:
     """The paper's tables and figure, what goes beyond it, costs, and what is left."""
     sections = [_table_section(table) for table in report.of_the_paper]
-    by_name = {table.table.name: table for table in report.tables}
-    for selection in SELECTIONS.values():
-        charts = loss_figures(selection, by_name[selection.table])
-        if charts:
-            text = "<p>The paper's figure of training losses, from the records of Table 1a.</p>"
-            sections.append(Section(selection.name, selection.title, text + _figures(charts)))
+    for selection, table in losses.selections(report):
+        content = (
+            f"<p>{losses.TEXT}</p>{_figures([*losses.loss_figures(selection, table).values()])}"
+            f"{epoch_times_table(selection, table)}"
+        )
+        sections.append(Section(selection.name, selection.title, content))
     sections += [_table_section(table) for table in report.beyond]
     if report.scaling or report.timings:
         title = "Time and memory by the size of graphs"
@@ -241,10 +242,13 @@ def _folded(title: str, content: str) -> str:
     return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
-def extrapolation_figure(report: Report) -> str:
-    """The first chart of larger graphs as an SVG file, '' if there is none."""
-    charts = [chart for table in report.tables for chart in extrapolation_figures(table)]
-    return standalone(charts[0], _asset("style.css")) if charts else ""
+def figure_files(report: Report) -> dict[str, str]:
+    """The charts that the Markdown shows, as SVG files by their names."""
+    larger = [chart for table in report.tables for chart in extrapolation_figures(table)]
+    charts = {EXTRAPOLATION: larger[0]} if larger else {}
+    for selection, table in losses.selections(report):
+        charts |= losses.loss_figures(selection, table)
+    return {name: standalone(chart, _asset("style.css")) for name, chart in charts.items()}
 
 
 def _asset(name: str) -> str:
