@@ -185,6 +185,12 @@ def memory() -> str:
             f"{len(ratios)} networks and batches on {where}: estimate / "
             f"measured peak between {min(ratios):.2f} and {max(ratios):.2f}."
         )
+    rows = read("benchmarks/training_memory-h200.json")["rows"]
+    ratios = [row["ratio"] for row in rows]
+    lines.append(
+        f"{len(rows)} whole trainings there, their steps recorded: between {min(ratios):.2f} and "
+        f"{max(ratios):.2f}."
+    )
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 import smpgnn
 from smpgnn.data.cycles import cycle_graphs
+from smpgnn.data.padded import Capacity, PaddedStore
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
@@ -20,7 +21,9 @@ from smpgnn.models.registry import NetworkSpec
 from smpgnn.options import CyclesOptions
 from smpgnn.training import memory
 from smpgnn.training.estimate import step_memory
+from smpgnn.training.loader import store_bytes
 from smpgnn.training.memory import available_bytes, check_memory, largest_batch_memory
+from smpgnn.training.recorded_memory import LIBRARIES_BESIDE
 from smpgnn.training.row_counts import count_rows
 
 CPU = torch.device("cpu")
@@ -243,3 +246,30 @@ def test_info_shows_the_parts(
     assert shown("--identifiers", "neighborhood")[2]["index"] > parts["index"]
     with pytest.raises(InputError, match="identifiers must be one of onehot"):
         shown("--identifiers", "none")
+
+
+def test_a_recorded_training_has_room_for_most_batches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from smpgnn.cli.main import run
+    from smpgnn.data import properties
+    from smpgnn.data.base import Splits
+    from smpgnn.training import train
+
+    graphs = property_graphs((6, 7, 8), 4, seed=0)
+    monkeypatch.setattr(properties, "property_splits", lambda **_: Splits(graphs, graphs, graphs))
+    monkeypatch.setattr(train, "records_steps", lambda *_: True)  # as on a GPU
+    found = {}
+    for size in (4, 8):
+        assert run(["info", "properties", "--batch-size", str(size)]) == 0
+        head, *lines, last = capsys.readouterr().out.splitlines()[3:]
+        parts = {line.split()[0]: float(line.split()[1]) for line in lines}
+        assert "its steps recorded, on cuda: about" in head
+        assert sum(parts.values()) == pytest.approx(float(head.split()[-2]), abs=1)
+        beside = parts["kept"] + parts["passing"] + LIBRARIES_BESIDE / MIB
+        assert f"takes {beside:.0f} MiB beside it" in last
+        found[size] = parts
+    assert 1.5 < found[8]["kept"] / found[4]["kept"] < 2.5
+    padded = PaddedStore(graphs, Capacity.of(graphs, 8))
+    whole = 2 * (store_bytes(graphs) + padded.bytes) / 2**20
+    assert found[8]["data"] == pytest.approx(whole, abs=0.06)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smpgnn.catalogue import ENTRIES
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, TableOptions, with_values
+from smpgnn.options import TASKS, TableOptions, TrainOptions, with_values
 from smpgnn.pretrained import NAMES, shipped
+
+if TYPE_CHECKING:
+    from smpgnn.training.estimate import StepMemory
+    from smpgnn.training.prepare import Prepared
 
 
 def info(arguments: argparse.Namespace) -> int:
@@ -74,6 +78,7 @@ def _data_set(arguments: argparse.Namespace) -> int:
     from smpgnn.training.memory import largest_batch_memory
     from smpgnn.training.prepare import prepare
     from smpgnn.training.saved import pick_device
+    from smpgnn.training.train import records_steps
 
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise InputError(f"--batch-size must be above 0, not {arguments.batch_size}.")
@@ -92,23 +97,56 @@ def _data_set(arguments: argparse.Namespace) -> int:
         )
     batch_size = arguments.batch_size or options.batch_size
     device = pick_device("auto")
+    if records_steps(options, prepared.network(), prepared.splits, device):
+        _recorded(prepared, options, batch_size)
+        return 0
     need = largest_batch_memory(
         prepared.splits.train, prepared.spec, batch_size, device, optimizer=options.optimizer
     )
-    about = "roughly " if need.rough else ""
     print(
         f"memory of a training step of {options.model} with {batch_size} graphs on {device.type}: "
-        f"{about}up to {need.total / 2**20:.0f} MiB"
+        f"{_roughly(need)}up to {need.total / 2**20:.0f} MiB"
     )
-    parts = {
-        "kept": (need.kept, "what layers and extractors keep for the gradient"),
-        "passing": (need.passing, "what lives for a moment beside it"),
-        "index": (need.index, "the graphs, and which rows belong together"),
-        "weights": (need.weights, "parameters, gradients, state of the optimiser"),
-    }
-    for name, (size, text) in parts.items():
-        print(f"  {name:<8} {size / 2**20:>9.1f} MiB  {text}")
+    _parts(need)
     return 0
+
+
+def _recorded(prepared: Prepared, options: TrainOptions, batch_size: int) -> None:
+    """What a training with recorded steps needs on the GPU."""
+    from smpgnn.training.recorded_memory import LIBRARIES, recorded_memory
+
+    need = recorded_memory(
+        prepared.splits,
+        prepared.spec,
+        batch_size,
+        optimizer=options.optimizer,
+        precision=options.precision,
+    )
+    print(
+        f"memory of a training of {options.model} with {batch_size} graphs a batch, its steps "
+        f"recorded, on cuda: {_roughly(need.step)}about {need.total / 2**20:.0f} MiB"
+    )
+    _parts(need.step)
+    _part("data", need.data, "all graphs, and the tables that batches are cut from")
+    _part("libraries", LIBRARIES, "what cuBLAS keeps for itself")
+    print(
+        f"a rare batch that is larger than the room takes {need.beside / 2**20:.0f} MiB beside it"
+    )
+
+
+def _parts(need: StepMemory) -> None:
+    _part("kept", need.kept, "what layers and extractors keep for the gradient")
+    _part("passing", need.passing, "what lives for a moment beside it")
+    _part("index", need.index, "the graphs, and which rows belong together")
+    _part("weights", need.weights, "parameters, gradients, state of the optimiser")
+
+
+def _part(name: str, size: float, text: str) -> None:
+    print(f"  {name:<9} {size / 2**20:>9.1f} MiB  {text}")
+
+
+def _roughly(need: StepMemory) -> str:
+    return "roughly " if need.rough else ""
 
 
 def _table(path: Path) -> int:

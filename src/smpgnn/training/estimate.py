@@ -184,6 +184,11 @@ class _OwnStep(_Step):
         return self.spec.model in ("smp", "fast-smp")
 
     @property
+    def folds(self) -> bool:
+        """Whether the set map takes a batch norm with it, so that no normal rows are kept."""
+        return self.contexts and self.spec.set_terms
+
+    @property
     def growing(self) -> bool:
         return self.contexts and self.spec.identifiers == "neighborhood"
 
@@ -229,7 +234,7 @@ class _OwnStep(_Step):
             numbers += rows * wide
         if layer > 1 and self.spec.norm == "layer":
             numbers += rows * (c + 2)
-        if layer > 1 and self.spec.norm == "batch" and not self.contexts:
+        if layer > 1 and self.spec.norm == "batch" and not self.folds:
             numbers += 2 * rows * c
         if self.spec.edge_channels:
             numbers += self.batch.edges * c

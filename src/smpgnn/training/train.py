@@ -111,7 +111,7 @@ def train_run(
     if not resume and first:
         folder.create(options)
     spec, terminator = prepared.spec, Terminator()
-    recorded = _records(options, network, prepared.splits, device)
+    recorded = records_steps(options, network, prepared.splits, device)
     splits = prepared.splits
     if recorded:
         splits = Splits(splits.train.to(device), splits.val.to(device), splits.test)
@@ -229,7 +229,7 @@ def _check_devices(options: TrainOptions, device: torch.device) -> None:
         raise InputError(f"--devices {options.devices}: this machine has {there} GPU.")
 
 
-def _records(
+def records_steps(
     options: TrainOptions, network: nn.Module, splits: Splits, device: torch.device
 ) -> bool:
     """Whether training steps are recorded as CUDA graphs: one process, data that fit the GPU."""
