@@ -242,7 +242,8 @@ def normalize(norm: nn.Module, values: Sequence[Tensor]) -> list[Tensor]:
 def graph_extractor(module: GraphExtractor, u: Tensor, graph: DenseGraph) -> Tensor:
     """MLP(Σ_i U_i[i], Σ_ij U_i[j]), both divided by their number of terms for 'mean': [C].
 
-    For 'max' the largest terms instead of the sums; zeros for an empty graph.
+    For 'scaled-sum' they are divided by s and by s times the number of rows, for graphs of a usual
+    size s. For 'max' the largest terms instead of the sums; zeros for an empty graph.
     """
     parts = []
     for way in module.reduce.split("+"):
@@ -258,6 +259,9 @@ def graph_extractor(module: GraphExtractor, u: Tensor, graph: DenseGraph) -> Ten
         if way == "mean" and graph.num_nodes:
             trace = trace / graph.num_nodes
             total = total / (graph.num_nodes * graph.num_rows)
+        if way == "scaled-sum" and graph.num_nodes:
+            trace = trace / module.usual_nodes
+            total = total / (module.usual_nodes * graph.num_rows)
         parts += [trace, total]
     return perceptron(module.hidden, module.out, torch.cat(parts))
 
@@ -299,7 +303,8 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
     for way in module.reduce.split("+"):
         total = u.new_zeros(u.size(-1))
         for i in range(graph.num_nodes if way != "max" else 0):
-            total = total + u[i, 0] / (graph.num_nodes if way == "mean" else 1)
+            unit = {"mean": graph.num_nodes, "scaled-sum": module.usual_nodes}.get(way, 1)
+            total = total + u[i, 0] / unit
         parts.append(u[:, 0].amax(0) if way == "max" and graph.num_nodes else total)
     return perceptron(module.hidden, module.out, torch.cat(parts))
 

@@ -36,13 +36,13 @@ def random_context(graphs: list[Structure], identifiers: str, seed: int) -> tupl
 
 
 @pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("reduce", ["mean", "sum", "max", "sum+max"])
+@pytest.mark.parametrize("reduce", ["mean", "sum", "scaled-sum", "max", "sum+max"])
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_graph_extractor_equals_the_oracle(
     reduce: str, identifiers: str, graphs: list[Structure], seed: int
 ) -> None:
     context, index, dense = random_context(graphs, identifiers, seed)
-    module = randomize(GraphExtractor(3, 5, reduce), seed)
+    module = randomize(GraphExtractor(3, 5, reduce, usual_nodes=4.5), seed)
     expected = torch.stack([oracle.graph_extractor(module, u, g) for u, g in dense])
     assert_same(module(context, index), expected, module, [context.rows])
 
@@ -80,12 +80,18 @@ def by_hand(module: torch.nn.Module) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reduce", "expected"), [("sum", [15.0, 45.0]), ("mean", [5.0, 5.0]), ("max", [9.0, 9.0])]
+    ("reduce", "expected"),
+    [
+        ("sum", [15.0, 45.0]),
+        ("mean", [5.0, 5.0]),
+        ("scaled-sum", [7.5, 7.5]),
+        ("max", [9.0, 9.0]),
+    ],
 )
 def test_trace_and_sum_by_hand(reduce: str, expected: list[float]) -> None:
     index = make_case([path(3)]).index("onehot")
     rows = torch.arange(1.0, 10.0).unsqueeze(1)
-    module = GraphExtractor(1, 2, reduce)
+    module = GraphExtractor(1, 2, reduce, usual_nodes=2.0)
     by_hand(module)
     assert module(LocalContext(rows, index.layout), index).tolist() == [expected]
 

@@ -21,22 +21,31 @@ class GraphExtractor(nn.Module):
     .. math:: \text{MLP}\Bigl(\sum_i U_i[i, :],\ \sum_{i, j} U_i[j, :]\Bigr)
 
     With `reduce='mean'` both are divided by the number of their terms (n and n²), which keeps their
-    scale when graphs grow; with 'sum' they stand as in the paper; with 'max' the largest terms
-    stand in their place, so that one node that has found what is looked for shows in a graph of any
-    size. An empty graph has zeros.
+    scale when graphs grow; with 'sum' they stand as in the paper; with 'scaled-sum' the first is
+    divided by `usual_nodes` and the second by n `usual_nodes`: a sum over nodes, for what is the
+    sum of its parts, that starts out as large as the mean. With 'max' the largest terms stand in
+    their place, so that one node that has found what is looked for shows in a graph of any size. An
+    empty graph has zeros.
 
     Args:
         in_channels: width of the contexts.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum', 'max', or two of them: 'mean+max', 'sum+max'.
+        reduce: 'mean', 'sum', 'scaled-sum', 'max', or two: 'mean+max', 'sum+max'.
+        usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
 
     Shapes: rows [P, in_channels] to [B, out_channels].
     """
 
-    def __init__(self, in_channels: int, out_channels: int, reduce: str = "mean") -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        reduce: str = "mean",
+        usual_nodes: float = 1.0,
+    ) -> None:
         super().__init__()
-        check_readout("reduce", reduce)
-        self.reduce = reduce
+        check_readout("reduce", reduce, usual_nodes)
+        self.reduce, self.usual_nodes = reduce, usual_nodes
         ways = reduce.count("+") + 1
         self.hidden = nn.Linear(2 * ways * in_channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
@@ -55,6 +64,9 @@ class GraphExtractor(nn.Module):
             return index.graph_mean(torch.cat([context.own(), context.mean()], dim=1))
         if way == "max":
             return index.graph_max(torch.cat([context.own(), context.max()], dim=1))
+        if way == "scaled-sum":
+            both = torch.cat([context.own(), context.mean()], dim=1)
+            return index.graph_sum(both) / self.usual_nodes
         return index.graph_sum(torch.cat([context.own(), context.sum()], dim=1))
 
     def perceptron(self, pooled: Tensor) -> Tensor:
@@ -148,20 +160,33 @@ class NodePooling(nn.Module):
     Args:
         in_channels: width of the rows.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum' or 'max' over the nodes of a graph, or 'mean+max', 'sum+max'.
+        reduce: 'mean', 'sum' or 'max' over the nodes of a graph, or 'mean+max', 'sum+max'; with
+            'scaled-sum' the sum is divided by `usual_nodes`.
+        usual_nodes: nodes of a usual graph.
 
     Shapes: rows [N, in_channels], one a node, to [B, out_channels].
     """
 
-    def __init__(self, in_channels: int, out_channels: int, reduce: str = "mean") -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        reduce: str = "mean",
+        usual_nodes: float = 1.0,
+    ) -> None:
         super().__init__()
-        check_readout("reduce", reduce)
-        self.reduce = reduce
+        check_readout("reduce", reduce, usual_nodes)
+        self.reduce, self.usual_nodes = reduce, usual_nodes
         self.hidden = nn.Linear((reduce.count("+") + 1) * in_channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        pools = {"mean": index.graph_mean, "sum": index.graph_sum, "max": index.graph_max}
+        pools = {
+            "mean": index.graph_mean,
+            "sum": index.graph_sum,
+            "scaled-sum": lambda own: index.graph_sum(own) / self.usual_nodes,
+            "max": index.graph_max,
+        }
         own = context.own()
         pooled = torch.cat([pools[way](own) for way in self.reduce.split("+")], dim=1)
         out: Tensor = self.out(F.relu(self.hidden(pooled)))
@@ -184,9 +209,11 @@ class RowExtractor(nn.Module):
         return out
 
 
-def check_readout(name: str, value: str) -> None:
+def check_readout(name: str, value: str, usual_nodes: float) -> None:
     if value not in READOUTS:
         raise InputError(f"{name} must be one of {', '.join(READOUTS)}, not {value!r}.")
+    if not usual_nodes > 0:
+        raise InputError(f"usual_nodes must be above 0, not {usual_nodes}.")
 
 
 def resolve_aggregation(aggregation: Any) -> nn.Module:

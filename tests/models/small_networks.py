@@ -20,6 +20,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"readout": "max", "layer": "fast"},
     {"readout": "mean+max", "layer": "fast", "shared_extractor": True},
     {"readout": "sum", "shared_extractor": True},
+    {"readout": "scaled-sum", "usual_nodes": 3.0, "shared_extractor": True},
     {"pooling": "mean", "edge_channels": 2, "residual": True},
     {"pooling": "max", "layer": "fast", "extractor_channels": 5},
 ]

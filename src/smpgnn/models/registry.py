@@ -42,6 +42,7 @@ class NetworkSpec:
     divide_update: bool = False
     announced_channels: int = 0  # node features that every context knows from the start
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
+    usual_nodes: float = 1.0  # of a usual training graph (for the readout 'scaled-sum')
 
     @classmethod
     def from_options(
@@ -54,6 +55,7 @@ class NetworkSpec:
         graph_outputs: int,
         num_layers: int | None = None,
         max_nodes: int = 0,
+        usual_nodes: float = 1.0,
     ) -> NetworkSpec:
         names = {f.name for f in fields(cls)} & {f.name for f in fields(options)}
         values = {name: getattr(options, name) for name in names}
@@ -67,6 +69,7 @@ class NetworkSpec:
             node_outputs=node_outputs,
             graph_outputs=graph_outputs,
             max_nodes=max_nodes,
+            usual_nodes=usual_nodes,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,6 +121,7 @@ class NetworkSpec:
             extractor_channels=self.extractor_channels or None,
             shared_extractor=self.shared_extractor,
             readout=self.readout,
+            usual_nodes=self.usual_nodes,
             **options,
         )
 

@@ -53,9 +53,10 @@ class SMP(nn.Module):
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
             an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
             with weights of its own is shared by all extractors.
-        readout: for graphs: 'mean', 'sum', 'max', 'mean+max' or 'sum+max', how the extractor joins
-            nodes and pairs; with 'max' what is learned on small graphs holds on larger ones where
-            one place decides.
+        readout: for graphs: 'mean', 'sum', 'scaled-sum', 'max', 'mean+max' or 'sum+max', how the
+            extractor joins nodes and pairs; with 'max' what is learned on small graphs holds on
+            larger ones where one place decides, 'scaled-sum' suits what is a sum over its parts.
+        usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
         norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
         residual: add the input of a layer to its output.
         announced_channels: so many of the node features, the first ones, are known to every node
@@ -86,6 +87,7 @@ class SMP(nn.Module):
         shared_extractor: bool = False,
         pooling: Any = "extractor",
         readout: str = "mean",
+        usual_nodes: float = 1.0,
         norm: str | None = None,
         residual: bool = False,
         checkpoint: bool = False,
@@ -101,8 +103,8 @@ class SMP(nn.Module):
             check_counts(extractor_channels=extractor_channels, at_least=1)
         if not 0 <= dropout < 1:
             raise InputError(f"dropout must be at least 0 and below 1, not {dropout}.")
-        check_readout("readout", readout)
-        self.level, self.readout = level, readout
+        check_readout("readout", readout, usual_nodes)
+        self.level, self.readout, self.usual_nodes = level, readout, usual_nodes
         self.backbone = Backbone(
             layer_factory(self.layer_types, layer, edge_channels, layer_options),
             in_channels,
@@ -129,7 +131,7 @@ class SMP(nn.Module):
         if self.level == "node":
             return NodeExtractor(in_channels, out_channels)
         if isinstance(pooling, str) and pooling == "extractor":
-            return GraphExtractor(in_channels, out_channels, self.readout)
+            return GraphExtractor(in_channels, out_channels, self.readout, self.usual_nodes)
         return PooledNodeExtractor(in_channels, out_channels, pooling)
 
     def forward(
@@ -199,7 +201,7 @@ class MPNN(SMP):
     def _extractor(self, in_channels: int, out_channels: int, pooling: Any) -> nn.Module:
         if self.level == "node":
             return RowExtractor(in_channels, out_channels)
-        return NodePooling(in_channels, out_channels, self.readout)
+        return NodePooling(in_channels, out_channels, self.readout, self.usual_nodes)
 
 
 def layer_factory(

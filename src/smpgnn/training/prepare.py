@@ -89,6 +89,7 @@ def assemble(
         graph_outputs=task.graph_outputs,
         num_layers=num_layers,
         max_nodes=max(int(part.num_nodes.max()) for part in vars(splits).values()),
+        usual_nodes=max(1.0, splits.train.num_nodes.double().mean().item()),
     )
     sizes = ", ".join(
         f"{len(part)} {name}"
