@@ -118,6 +118,7 @@ def cases(device: str) -> Iterator[Case]:
             {"residual": True, "hidden_channels": 64},
             {"norm": "layer"},
             {"set_terms": False},
+            {"norm_place": "after", "residual": True},
             {"own_terms": True},
             {"identifiers": "neighborhood"},
             {"identifiers": "coloring"},

@@ -29,7 +29,10 @@ class TrainOptions:
         "onehot", "rows of a context", ("onehot", "coloring", "neighborhood")
     )
     dropout: float = _option(0.0, "share of the features dropped before the last map")
-    norm: str = _option("batch", "norm of the rows before a layer", ("batch", "layer", "none"))
+    norm: str = _option("batch", "norm of the rows", ("batch", "layer", "none"))
+    norm_place: str = _option(
+        "before", "norm the input of a layer or its result", ("before", "after")
+    )
     residual: bool = _option(True, "add the input of each layer to its output")
     towers: int = _option(1, "groups of channels that do not mix, to save weights")
     set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")

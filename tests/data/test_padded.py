@@ -39,6 +39,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
                            message_residual=True, update_residual=True, shared_extractor=True),
     "fast": lambda: SMP(2, 2, 3, 3, "fast", norm="batch"),
     "own terms": lambda: SMP(2, 2, 4, 3, "fast", norm="batch", own_terms=True, residual=True),
+    "norm after": lambda: SMP(2, 2, 4, 3, norm="batch", norm_place="after", residual=True,
+                              edge_channels=3),
     "layer norm": lambda: SMP(2, 2, 3, 3, "fast", norm="layer"),
     "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
     "ablation": lambda: MPNN(2, 2, 3, 2, edge_channels=3, norm="batch"),

@@ -14,6 +14,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"level": "node"},
     {"layer": "fast", "level": "node", "norm": "batch"},
     {"norm": "batch", "residual": True},
+    {"norm": "batch", "norm_place": "after", "residual": True, "layer": "fast"},
+    {"norm": "layer", "norm_place": "after", "edge_channels": 2},
     {"norm": "layer", "shared_extractor": True},
     {"edge_channels": 2, "towers": 2, "message_residual": True, "update_residual": True},
     {"pooling": "sum"},

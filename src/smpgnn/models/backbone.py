@@ -20,6 +20,8 @@ from smpgnn.pooling import NodeExtractor, PooledNodeExtractor
 from smpgnn.rows import NodeRows
 from smpgnn.topology import Topology
 
+NORM_PLACES = ("before", "after")
+
 
 class Backbone(nn.Module):
     """A stack of layers on contexts: U⁽⁰⁾, U⁽¹⁾, …, U⁽ᴸ⁾.
@@ -31,12 +33,14 @@ class Backbone(nn.Module):
         num_layers: number L of layers.
         edge_channels: edge features that the layers take.
         identifiers: 'onehot', 'coloring', 'neighborhood', or 'nodes' (one row a node: no contexts).
-        norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
+        norm: 'batch', 'layer' or None: of the rows.
         residual: add the input of a layer to its output wherever both are equally wide.
         announced_channels: so many of the node features, the first ones, stand in the row of their
             node in every context from the start, not in its own alone (not in the paper).
         checkpoint: of each layer and of extractors that work on every row keep the input only and
             run them again for the gradient.
+        norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
+            added.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Backbone(nn.Module):
         residual: bool = False,
         checkpoint: bool = False,
         announced_channels: int = 0,
+        norm_place: str = "before",
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
@@ -74,8 +79,15 @@ class Backbone(nn.Module):
         self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
         widths = [1 + in_channels] + [hidden_channels] * num_layers
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
+        if norm_place not in NORM_PLACES:
+            raise InputError(
+                f"norm_place must be one of {', '.join(NORM_PLACES)}, not {norm_place!r}."
+            )
+        self.norms_results = norm_place == "after"
+        normed = widths[1:] if self.norms_results else widths[:-1]
         self.norms = nn.ModuleList(
-            row_norm(norm if number else None, width) for number, width in enumerate(widths[:-1])
+            row_norm(norm if number or self.norms_results else None, width)
+            for number, width in enumerate(normed)
         )
 
     def index(self, topology: Topology) -> ContextIndex:
@@ -146,16 +158,20 @@ class Backbone(nn.Module):
         norm, layer = self.norms[number - 1], self.layers[number - 1]
         context, here = index.enter(context, number), index.of_layer(number)
         y = None if edge_attr is None else edge_attr[: here.topology.num_edges]
-        new: LocalContext = layer(norm(context), here, y)
+        new: LocalContext = layer(context if self.norms_results else norm(context), here, y)
+        if self.norms_results:
+            new = new.with_rows(norm(new).rows)
         if self.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
-        if new.layout.padded and not layer.contained and new.layout.unowned is not None:
+        contained = layer.contained and not self.norms_results
+        if new.layout.padded and not contained and new.layout.unowned is not None:
             new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
         return self._measured(new, number)
 
     def _measured(self, context: LocalContext, number: int) -> LocalContext:
         """The contexts after layer `number`, with what extractors and the next norm ask of them."""
-        norm = self.norms[number] if number < self.num_layers else None
+        here = number < self.num_layers and not self.norms_results
+        norm = self.norms[number] if here else None
         return context.measured(squares=self.training and isinstance(norm, RowBatchNorm))
 
     @property

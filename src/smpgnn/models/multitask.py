@@ -36,8 +36,8 @@ class MultiTaskSMP(nn.Module):
         graph_channels: numbers to predict for each graph.
         hidden_channels: width of the contexts.
         num_layers: number of layers.
-        layer, identifiers, edge_channels, norm, residual, checkpoint, announced_channels,
-            layer_options: as in `SMP`.
+        layer, identifiers, edge_channels, norm, norm_place, residual, checkpoint,
+            announced_channels, layer_options: as in `SMP`.
         extractor_channels: width of the extracted node features.
         state_channels: width of the state of a node.
     """
@@ -65,6 +65,7 @@ class MultiTaskSMP(nn.Module):
         residual: bool = False,
         checkpoint: bool = False,
         announced_channels: int = 0,
+        norm_place: str = "before",
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -86,6 +87,7 @@ class MultiTaskSMP(nn.Module):
             residual,
             checkpoint,
             announced_channels,
+            norm_place,
         )
         self.extractor = self.extractor_type(hidden_channels, extractor_channels)
         self.recurrent = nn.GRUCell(extractor_channels, state_channels)

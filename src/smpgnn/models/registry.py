@@ -40,6 +40,7 @@ class NetworkSpec:
     set_terms: bool = True
     own_terms: bool = False
     divide_update: bool = False
+    norm_place: str = "before"
     announced_channels: int = 0  # node features that every context knows from the start
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
     usual_nodes: float = 1.0  # of a usual training graph (for the readout 'scaled-sum')
@@ -87,6 +88,7 @@ class NetworkSpec:
         options: dict[str, Any] = {
             "edge_channels": self.edge_channels,
             "norm": None if self.norm == "none" else self.norm,
+            "norm_place": self.norm_place,
             "residual": self.residual,
             "checkpoint": self.checkpoint,
         }

@@ -57,7 +57,9 @@ class SMP(nn.Module):
             extractor joins nodes and pairs; with 'max' what is learned on small graphs holds on
             larger ones where one place decides, 'scaled-sum' suits what is a sum over its parts.
         usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
-        norm: 'batch', 'layer' or None: of the rows, before every layer but the first.
+        norm: 'batch', 'layer' or None: of the rows.
+        norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
+            added.
         residual: add the input of a layer to its output.
         announced_channels: so many of the node features, the first ones, are known to every node
             of the graph from the start (with one-hot identifiers; not in the paper).
@@ -89,6 +91,7 @@ class SMP(nn.Module):
         readout: str = "mean",
         usual_nodes: float = 1.0,
         norm: str | None = None,
+        norm_place: str = "before",
         residual: bool = False,
         checkpoint: bool = False,
         announced_channels: int = 0,
@@ -116,6 +119,7 @@ class SMP(nn.Module):
             residual,
             checkpoint,
             announced_channels,
+            norm_place,
         )
         width = 4 * hidden_channels if extractor_channels is None else extractor_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)

@@ -232,9 +232,10 @@ class _OwnStep(_Step):
             numbers += rows * c * (2 + self.passes)  # hidden, sums
         if self._own_rows(layer):
             numbers += rows * wide
-        if layer > 1 and self.spec.norm == "layer":
+        after = self.spec.norm_place == "after"
+        if self.spec.norm == "layer" and (layer > 1 or after):
             numbers += rows * (c + 2)
-        if layer > 1 and self.spec.norm == "batch" and not self.folds:
+        if self.spec.norm == "batch" and (after or (layer > 1 and not self.folds)):
             numbers += 2 * rows * c
         if self.spec.edge_channels:
             numbers += self.batch.edges * c
