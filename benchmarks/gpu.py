@@ -67,7 +67,6 @@ class Row:
     ideal_floor_ms: float
     over_floor: float
     over_ideal_floor: float
-    peak_mib: float
 
 
 def copy_bandwidth() -> float:
@@ -128,12 +127,10 @@ def measure(case: str, bandwidth: float) -> Row:
     torch.manual_seed(0)
     work = CASES[case]()
     model = work.make().cuda()
-    torch.cuda.reset_peak_memory_stats()
     step = make_recorded_step(model, work)
     step()
     tf32, alone = following_ms(step), alone_ms(step)
     launches = count_launches(step)
-    peak = torch.cuda.max_memory_allocated() / 2**20
     del step
     half_step = make_recorded_step(model, work, torch.bfloat16)
     half_step()
@@ -160,7 +157,6 @@ def measure(case: str, bandwidth: float) -> Row:
         ideal,
         tf32 / floor,
         tf32 / ideal,
-        peak,
     )
 
 
@@ -175,7 +171,7 @@ def main() -> None:
     print(f"{name}, torch {torch.__version__}, copy {bandwidth / 1e12:.2f} TB/s\n")
     print(
         f"{'case':<28}{'TF32 ms':>9}{'alone':>9}{'bf16 ms':>9}{'launches':>10}{'floor ms':>10}"
-        f"{'over':>7}{'ideal ms':>10}{'over':>7}{'MiB':>8}"
+        f"{'over':>7}{'ideal ms':>10}{'over':>7}"
     )
     rows = []
     for case in options.cases:
@@ -185,7 +181,7 @@ def main() -> None:
             f"{row.case:<28}{row.tf32_ms:>9.2f}{row.tf32_alone_ms:>9.2f}"
             f"{row.bfloat16_ms:>9.2f}{row.launches:>10}"
             f"{row.floor_ms:>10.3f}{row.over_floor:>6.1f}×{row.ideal_floor_ms:>10.3f}"
-            f"{row.over_ideal_floor:>6.1f}×{row.peak_mib:>8.0f}",
+            f"{row.over_ideal_floor:>6.1f}×",
             flush=True,
         )
         torch.cuda.empty_cache()

@@ -141,16 +141,14 @@ def epoch() -> str:
 def gpu() -> str:
     record = read("benchmarks/gpu-h200.json")
     lines = [
-        f"| {record['device']} | TF32 | waited for | bfloat16 | kernels | floor | TF32 / floor "
-        "| peak |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {record['device']} | TF32 | waited for | bfloat16 | kernels | floor | TF32 / floor |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
         lines.append(
             f"| {row['case']} | {row['tf32_ms']:.2f} ms | {row['tf32_alone_ms']:.2f} ms "
             f"| {row['bfloat16_ms']:.2f} ms "
-            f"| {row['launches']:,} | {row['floor_ms']:.2f} ms | {row['over_floor']:.1f}× "
-            f"| {row['peak_mib']:,.0f} MiB |"
+            f"| {row['launches']:,} | {row['floor_ms']:.2f} ms | {row['over_floor']:.1f}× |"
         )
     bandwidth = record["bandwidth_bytes_s"] / 1e12
     lines += ["", f"(A large copy moves {bandwidth:.2f} TB/s there; torch {record['torch']}.)"]
