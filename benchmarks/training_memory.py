@@ -13,20 +13,19 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-import yaml
 
 from smpgnn.catalogue import OWN_LAYERS
 from smpgnn.experiments.records import read_records
 from smpgnn.experiments.tables import TABLES
 from smpgnn.files import write_text
-from smpgnn.options import TASKS, TrainOptions, with_values
+from smpgnn.options import TrainOptions, from_config
 from smpgnn.training.prepare import prepare
 from smpgnn.training.recorded_memory import LIBRARIES_BESIDE, recorded_memory
+from smpgnn.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -61,24 +60,14 @@ def trainings(results: Path) -> Iterator[tuple[str, str, TrainOptions, float]]:
         if record.memory_of == "tensors on the GPU" and training not in seen:
             seen.add(training)
             name = f"{record.table}, {record.row}, {record.cell_name}, seed {record.seed}"
-            yield name, record.device, _options(task, record.config), record.peak_memory_mib
+            settings = from_config({**record.config, "task_type": task}, name)
+            yield name, record.device, settings, record.peak_memory_mib
     for file in sorted((results / "benchmarks").rglob("run.json")):
-        run = json.loads(file.read_text(encoding="utf-8"))
-        config = yaml.safe_load((file.parent / "config.yaml").read_text(encoding="utf-8"))
+        folder = RunFolder(file.parent)
+        run = folder.read_record()
         if run["memory_of"] == "tensors on the GPU":
-            name = str(file.parent.relative_to(results))
-            options = _options(config.pop("task_type"), config)
-            yield name, run["device"], options, run["peak_memory_mib"]
-
-
-def _options(task: str, config: dict[str, Any]) -> TrainOptions:
-    known = {entry.name for entry in fields(TASKS[task])}
-    values = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in config.items()
-        if name in known and name not in ("data_dir", "output")
-    }
-    return with_values(TASKS[task](), values, "record")
+            name = str(folder.path.relative_to(results))
+            yield name, run["device"], folder.read_options(), run["peak_memory_mib"]
 
 
 def main() -> None:

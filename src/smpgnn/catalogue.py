@@ -207,6 +207,8 @@ ENTRIES = (
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 #: How networks may join the nodes of a graph; with '+' both ways side by side.
 READOUTS = ("mean", "sum", "scaled-sum", "max", "mean+max", "sum+max")
+#: What a norm of rows may be put to: the input of a layer, or its result.
+NORM_PLACES = ("before", "after")
 MODELS = tuple(BY_NAME)
 #: Networks whose rows are contexts or pairs of nodes: n² rows a graph.
 PAIRWISE = ("smp", "fast-smp", "ppgn", "ring-gnn")

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smpgnn.catalogue import MODELS, READOUTS
+from smpgnn.catalogue import MODELS, NORM_PLACES, READOUTS
 from smpgnn.errors import InputError
 
 
@@ -30,9 +30,7 @@ class TrainOptions:
     )
     dropout: float = _option(0.0, "share of the features dropped before the last map")
     norm: str = _option("batch", "norm of the rows", ("batch", "layer", "none"))
-    norm_place: str = _option(
-        "before", "norm the input of a layer or its result", ("before", "after")
-    )
+    norm_place: str = _option("before", "norm the input of a layer or its result", NORM_PLACES)
     residual: bool = _option(True, "add the input of each layer to its output")
     towers: int = _option(1, "groups of channels that do not mix, to save weights")
     set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")

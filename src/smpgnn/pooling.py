@@ -15,7 +15,51 @@ from smpgnn.index import ContextIndex
 from smpgnn.ops import NodeSets, set_to_set
 
 
-class GraphExtractor(nn.Module):
+class Readout(nn.Module):
+    """Values of the nodes of each graph, joined, through a two-layer perceptron.
+
+    Args:
+        channels: width of the values of a node.
+        out_channels: width of the result (and of the hidden layer).
+        reduce: 'mean', 'sum', 'scaled-sum', 'max', or two: 'mean+max', 'sum+max'.
+        usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
+    """
+
+    def __init__(self, channels: int, out_channels: int, reduce: str, usual_nodes: float) -> None:
+        super().__init__()
+        check_readout("reduce", reduce, usual_nodes)
+        self.reduce, self.usual_nodes = reduce, usual_nodes
+        self.ways = reduce.split("+")
+        self.hidden = nn.Linear(len(self.ways) * channels, out_channels)
+        self.out = nn.Linear(out_channels, out_channels)
+
+    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        return self.perceptron(self.pool(context, index))
+
+    def pool(self, context: LocalContext, index: ContextIndex) -> Tensor:
+        """The values of the nodes of each graph, joined each way, side by side."""
+        parts = [self._join(way, self.values(way, context), index) for way in self.ways]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    def perceptron(self, pooled: Tensor) -> Tensor:
+        """What is pooled, […, channels] or twice that, to […, out_channels]."""
+        out: Tensor = self.out(F.relu(self.hidden(pooled)))
+        return out
+
+    def values(self, way: str, context: LocalContext) -> Tensor:
+        """What is joined this way, [N, channels]."""
+        raise NotImplementedError
+
+    def _join(self, way: str, values: Tensor, index: ContextIndex) -> Tensor:
+        if way == "mean":
+            return index.graph_mean(values)
+        if way == "max":
+            return index.graph_max(values)
+        total = index.graph_sum(values)
+        return total / self.usual_nodes if way == "scaled-sum" else total
+
+
+class GraphExtractor(Readout):
     r"""The trace and the sum of all contexts, through a two-layer perceptron.
 
     .. math:: \text{MLP}\Bigl(\sum_i U_i[i, :],\ \sum_{i, j} U_i[j, :]\Bigr)
@@ -37,42 +81,18 @@ class GraphExtractor(nn.Module):
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        reduce: str = "mean",
-        usual_nodes: float = 1.0,
+        self, in_channels: int, out_channels: int, reduce: str = "mean", usual_nodes: float = 1.0
     ) -> None:
-        super().__init__()
-        check_readout("reduce", reduce, usual_nodes)
-        self.reduce, self.usual_nodes = reduce, usual_nodes
-        ways = reduce.count("+") + 1
-        self.hidden = nn.Linear(2 * ways * in_channels, out_channels)
-        self.out = nn.Linear(out_channels, out_channels)
+        super().__init__(2 * in_channels, out_channels, reduce, usual_nodes)
 
-    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        return self.perceptron(self.pool(context, index))
-
-    def pool(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        """Trace and sum, side by side, [B, 2 in_channels], for each way of the readout."""
-        parts = [self._pool(way, context, index) for way in self.reduce.split("+")]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-
-    def _pool(self, way: str, context: LocalContext, index: ContextIndex) -> Tensor:
-        if way == "mean":
-            # All contexts of a graph have equally many rows, so the mean of means is the mean.
-            return index.graph_mean(torch.cat([context.own(), context.mean()], dim=1))
+    def values(self, way: str, context: LocalContext) -> Tensor:
         if way == "max":
-            return index.graph_max(torch.cat([context.own(), context.max()], dim=1))
-        if way == "scaled-sum":
-            both = torch.cat([context.own(), context.mean()], dim=1)
-            return index.graph_sum(both) / self.usual_nodes
-        return index.graph_sum(torch.cat([context.own(), context.sum()], dim=1))
-
-    def perceptron(self, pooled: Tensor) -> Tensor:
-        """What is pooled, […, 2 in_channels] or twice that, to […, out_channels]."""
-        out: Tensor = self.out(F.relu(self.hidden(pooled)))
-        return out
+            rows = context.max()
+        elif way == "sum":
+            rows = context.sum()
+        else:  # all contexts of a graph have equally many rows: the mean of means is the mean
+            rows = context.mean()
+        return torch.cat([context.own(), rows], dim=1)
 
 
 class NodeExtractor(nn.Module):
@@ -154,7 +174,7 @@ class SetToSet(nn.Module):
         return set_to_set(x, weights, self.steps, sets)
 
 
-class NodePooling(nn.Module):
+class NodePooling(Readout):
     """Node features, pooled, through a two-layer perceptron (for the MPNN ablation and rivals).
 
     Args:
@@ -168,29 +188,12 @@ class NodePooling(nn.Module):
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        reduce: str = "mean",
-        usual_nodes: float = 1.0,
+        self, in_channels: int, out_channels: int, reduce: str = "mean", usual_nodes: float = 1.0
     ) -> None:
-        super().__init__()
-        check_readout("reduce", reduce, usual_nodes)
-        self.reduce, self.usual_nodes = reduce, usual_nodes
-        self.hidden = nn.Linear((reduce.count("+") + 1) * in_channels, out_channels)
-        self.out = nn.Linear(out_channels, out_channels)
+        super().__init__(in_channels, out_channels, reduce, usual_nodes)
 
-    def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        pools = {
-            "mean": index.graph_mean,
-            "sum": index.graph_sum,
-            "scaled-sum": lambda own: index.graph_sum(own) / self.usual_nodes,
-            "max": index.graph_max,
-        }
-        own = context.own()
-        pooled = torch.cat([pools[way](own) for way in self.reduce.split("+")], dim=1)
-        out: Tensor = self.out(F.relu(self.hidden(pooled)))
-        return out
+    def values(self, way: str, context: LocalContext) -> Tensor:
+        return context.own()
 
 
 class RowExtractor(nn.Module):

@@ -271,5 +271,5 @@ def test_a_recorded_training_has_room_for_most_batches(
         found[size] = parts
     assert 1.5 < found[8]["kept"] / found[4]["kept"] < 2.5
     padded = PaddedStore(graphs, Capacity.of(graphs, 8))
-    whole = 2 * (store_bytes(graphs) + padded.bytes) / 2**20
+    whole = 2 * (store_bytes(graphs) + store_bytes(padded)) / 2**20
     assert found[8]["data"] == pytest.approx(whole, abs=0.06)

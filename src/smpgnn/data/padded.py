@@ -159,12 +159,6 @@ class PaddedStore:
         )
         self._edge_numbers, self._empty = self._edge_places.int(), whole([], dtype=torch.int32)
 
-    @property
-    def bytes(self) -> int:
-        """The size of the tables."""
-        tables = [value for value in vars(self).values() if isinstance(value, Tensor)]
-        return sum(table.numel() * table.element_size() for table in tables)
-
     def size(self, graphs: Tensor) -> tuple[int, int, int]:
         """Nodes, edges and rows of these graphs; `graphs` on the CPU, −1 for none."""
         graphs = graphs[graphs >= 0]

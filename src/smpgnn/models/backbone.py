@@ -8,6 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from smpgnn.catalogue import NORM_PLACES
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts, check_tensor
 from smpgnn.growth import GrowingIndex
@@ -19,8 +20,6 @@ from smpgnn.models.recompute import recomputed
 from smpgnn.pooling import NodeExtractor, PooledNodeExtractor
 from smpgnn.rows import NodeRows
 from smpgnn.topology import Topology
-
-NORM_PLACES = ("before", "after")
 
 
 class Backbone(nn.Module):

@@ -20,6 +20,7 @@ from smpgnn.pooling import (
     NodeExtractor,
     NodePooling,
     PooledNodeExtractor,
+    Readout,
     RowExtractor,
     check_readout,
 )
@@ -174,7 +175,7 @@ class SMP(nn.Module):
     def _mean_over_layers(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
         """(1/L) Σ_l Ext_l(U⁽ˡ⁾); a shared perceptron sees all layers at once."""
         first = self.extractors[0]
-        if len(self.extractors) == 1 and isinstance(first, GraphExtractor):
+        if len(self.extractors) == 1 and isinstance(first, Readout):
             pooled = torch.stack([first.pool(context, index) for context in contexts])
             return first.perceptron(pooled).mean(0)
         last = len(self.extractors) - 1

@@ -32,7 +32,9 @@ def selections(report: Report) -> Iterator[tuple[Selection, TableReport]]:
     tables = {table.table.name: table for table in report.tables}
     for selection in SELECTIONS.values():
         table = tables[selection.table]
-        if loss_figures(selection, table):
+        if any(
+            table.summary(row, cell).records for row in selection.rows for cell in selection.cells
+        ):
             yield selection, table
 
 

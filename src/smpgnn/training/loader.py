@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smpgnn.data.base import Splits
+from smpgnn.data.padded import PaddedStore
 from smpgnn.data.store import GraphBatch, GraphStore
 
 
@@ -137,7 +138,7 @@ class StoreDataModule(pl.LightningDataModule):
         return batch if self.numbers else batch.to(device, non_blocking=True)
 
 
-def store_bytes(store: GraphStore) -> int:
+def store_bytes(store: GraphStore | PaddedStore) -> int:
     """The memory that the tensors of a store take."""
     tensors = (value for value in vars(store).values() if isinstance(value, Tensor))
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -72,4 +72,4 @@ def recorded_memory(
 
 def _data(store: GraphStore, batch_size: int, contexts: bool) -> int:
     padded = PaddedStore(store, Capacity.of(store, batch_size), contexts)
-    return store_bytes(store) + padded.bytes
+    return store_bytes(store) + store_bytes(padded)
