@@ -209,6 +209,8 @@ BY_NAME = {entry.name: entry for entry in ENTRIES}
 READOUTS = ("mean", "sum", "scaled-sum", "max", "mean+max", "sum+max")
 #: What a norm of rows may be put to: the input of a layer, or its result.
 NORM_PLACES = ("before", "after")
+#: What is made small for several targets: the mean of their errors or of the logarithms of these.
+OBJECTIVES = ("mse", "log-mse")
 MODELS = tuple(BY_NAME)
 #: Networks whose rows are contexts or pairs of nodes: n² rows a graph.
 PAIRWISE = ("smp", "fast-smp", "ppgn", "ring-gnn")

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smpgnn.catalogue import MODELS, NORM_PLACES, READOUTS
+from smpgnn.catalogue import MODELS, NORM_PLACES, OBJECTIVES, READOUTS
 from smpgnn.errors import InputError
 
 
@@ -109,6 +109,9 @@ class PropertiesOptions(TrainOptions):
     connected: str = _option("published", "label of connectivity", ("published", "correct"))
     source_marker: str = _option(
         "own", "contexts that hold the mark of the source", ("own", "every context")
+    )
+    objective: str = _option(
+        "mse", "what is made small: squared errors or their logarithms", OBJECTIVES
     )
     hidden_channels: int = _option(64, "width of the contexts")
     num_layers: int = _option(8, "number of layers: how many hops a node can see")

@@ -138,7 +138,7 @@ def _properties(options: PropertiesOptions) -> Prepared:
     splits = property_splits(connected=cast(Any, options.connected))
     inputs = (Attribute("source", "number"), Attribute("value", "number"))
     source = {"kind": "graphs", "schema": GraphSchema("graph", node_attributes=inputs).to_dict()}
-    prepared = assemble(options, splits, GraphProperties(), source)
+    prepared = assemble(options, splits, GraphProperties(objective=options.objective), source)
     spec = replace(prepared.spec, announced_channels=int(everywhere))
     return replace(prepared, spec=spec)
 
