@@ -13,9 +13,9 @@ from oracle import DenseGraph
 from torch import Tensor, nn
 
 from smpgnn import ContextIndex, LocalContext, Topology
-from smpgnn.rows import IdentifierRows, NeighborhoodRows
+from smpgnn.rows import BallRows, IdentifierRows
 
-SCHEMES = ["onehot", "coloring", "neighborhood"]
+SCHEMES = ["onehot", "coloring", "neighborhood", "local"]
 DTYPE = torch.float64
 
 #: A graph without features: the number of nodes and the edges (sender, receiver).
@@ -229,7 +229,7 @@ def to_dense(context: LocalContext, index: ContextIndex) -> list[Tensor]:
         us = []
         for i in range(first, last):
             rows = context.rows[ptr[i] : ptr[i + 1]]
-            if isinstance(table, NeighborhoodRows):
+            if isinstance(table, BallRows):
                 seen = table.described[ptr[i] : ptr[i + 1]].tolist()
                 rows = torch.stack(
                     [rows[seen.index(j) if j in seen else -1] for j in range(first, last)]

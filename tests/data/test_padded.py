@@ -29,7 +29,7 @@ from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.padded import Capacity, PaddedStore
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
-from smpgnn.training.recorded import can_record, run_padded, structures, uses_contexts
+from smpgnn.training.recorded import can_record, data_rows, run_padded, structures
 
 GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
 GRAPHS.append(undirected(8, [*((k, (k + 1) % 6) for k in range(6)), (0, 2), (3, 6), (6, 7)]))
@@ -43,6 +43,12 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
                               edge_channels=3),
     "layer norm": lambda: SMP(2, 2, 3, 3, "fast", norm="layer"),
     "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
+    "local": lambda: SMP(2, 2, 4, 3, identifiers="local", context_radius=2, edge_channels=3,
+                         norm="batch", residual=True, message_residual=True, own_terms=True),
+    "fast local": lambda: SMP(2, 2, 3, 4, "fast", "local", context_radius=1, norm="batch"),
+    "local nodes": lambda: SMP(2, 2, 3, 2, "fast", "local", level="node", norm="layer"),
+    "multi-task local": lambda: MultiTaskSMP(2, 3, 2, 4, 2, identifiers="local", state_channels=3,
+                                             norm_place="after"),
     "ablation": lambda: MPNN(2, 2, 3, 2, edge_channels=3, norm="batch"),
     "multi-task": lambda: MultiTaskSMP(2, 3, 2, 4, 2, state_channels=3),
     "largest": lambda: SMP(2, 2, 3, 3, "fast", norm="batch", readout="max"),
@@ -80,6 +86,7 @@ RIVALS: dict[str, Callable[[], nn.Module]] = {
                                                       state_channels=3, residual=True),
 }  # fmt: skip
 NETWORKS |= RIVALS
+LOCAL = [name for name, make in NETWORKS.items() if make().backbone.identifiers == "local"]
 
 
 def make_store() -> GraphStore:
@@ -100,8 +107,8 @@ def make_store() -> GraphStore:
 
 
 def make_padded(store: GraphStore, network: nn.Module) -> PaddedStore:
-    room = Capacity(6, 40, 80, 300)
-    return PaddedStore(store, room, uses_contexts(network), structures(network))
+    room = Capacity(6, 40, 80, 300, 500)
+    return PaddedStore(store, room, data_rows(network, store), structures(network))
 
 
 def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> list[Tensor]:
@@ -153,7 +160,8 @@ def test_padding_does_not_show_to_what_is_found_in_graphs(
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
 @pytest.mark.parametrize(
-    "name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"]
+    "name",
+    [*LOCAL, "GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"],
 )
 def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
@@ -240,7 +248,7 @@ def test_targets_of_what_is_not_there_are_unknown() -> None:
 
 def test_what_fits() -> None:
     padded = PaddedStore(make_store(), Capacity(3, 15, 40, 90))
-    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26)
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26, 0)
     assert padded.fits(torch.tensor([1, 5]))
     assert not padded.fits(torch.tensor([4, 0]))  # 15 nodes: one must be left
     assert not padded.fits(torch.tensor([4, 1]))  # 106 rows
