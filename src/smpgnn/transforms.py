@@ -97,7 +97,9 @@ def context_index(
             "data holds no identifiers: apply smpgnn.AddIdentifiers to it, or name a scheme."
         )
     if "context_radius" in data:
-        hops = int(data.context_radius.min())
+        hops = int(data.context_radius[0])
+        if not bool((data.context_radius == hops).all()):
+            raise InputError("data holds graphs with different context_radius: take one for all.")
         return ContextIndex(topology, LocalRows.build(topology, data.ball_index, hops))
     limited = stored[stored > 0]  # one-hot identifiers are good for any number of layers
     radius = int(limited.min()) if limited.numel() else None

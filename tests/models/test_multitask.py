@@ -143,7 +143,7 @@ def test_bfloat16_autocast_is_near_float32(
     for leaf in [*model.parameters(), *case.leaves()]:
         assert leaf.grad is None or leaf.grad.isfinite().all()
     for near, exact in zip(actual, expected, strict=True):
-        assert (near.float() - exact).abs().max() < 0.1 * max(1.0, exact.abs().max().item())
+        assert (near.float() - exact).abs().max() < 0.15 * max(1.0, exact.abs().max().item())
 
 
 @pytest.mark.parametrize("network", [MultiTaskSMP, MultiTaskMPNN])
