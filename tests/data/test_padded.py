@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smpgnn import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
+from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP, Topology
 from smpgnn.baselines.degree import DegreeGIN
 from smpgnn.baselines.dgn import DGN, MultiTaskDGN
 from smpgnn.baselines.gat import GAT, MultiTaskGAT
@@ -27,6 +27,7 @@ from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.relational_pooling import RelationalPooling
 from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.data.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
 from smpgnn.training.recorded import can_record, data_rows, run_padded, structures
@@ -255,13 +256,57 @@ def test_what_fits() -> None:
     assert not padded.fits(torch.tensor([1, 5, 2, 5]))  # 4 graphs
 
 
-def test_capacity_of_a_store_has_room_for_its_batches() -> None:
+@pytest.mark.parametrize(
+    "make", [DataOneHot, DataNodes, lambda store: DataLocal(store, 1)], ids=["all", "own", "local"]
+)
+def test_capacity_of_a_store_has_room_for_its_batches(
+    make: Callable[[GraphStore], DataRows],
+) -> None:
     store = make_store()
-    room = Capacity.of(store, 3)
-    padded = PaddedStore(store, room)
+    rows = make(store)
+    room = Capacity.of(store, 3, rows)
+    padded = PaddedStore(store, room, rows)
     for graphs in torch.combinations(torch.arange(len(GRAPHS)), 3):
         assert padded.fits(graphs)
-    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == 0
+    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == room.messages % 16 == 0
+
+
+def test_what_fits_of_local_contexts() -> None:
+    store = make_store()
+    rows = DataLocal(store, 1)
+    # of a cycle of five: 5 contexts of 4 rows, each of which hears from two neighbours
+    padded = PaddedStore(store, Capacity(3, 40, 40, 40, 80), rows)
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 22, 40)
+    assert padded.fits(torch.tensor([1, 5]))
+    assert not padded.fits(torch.tensor([1, 1]))  # 40 rows: one must be left
+    narrow = PaddedStore(store, Capacity(3, 40, 40, 90, 80), rows)
+    assert not narrow.fits(torch.tensor([1, 1]))  # 80 messages, likewise
+
+
+@pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
+def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, ...]) -> None:
+    store = make_store()
+    padded = PaddedStore(store, Capacity(6, 60, 90, 300, 700), DataLocal(store, 2))
+    batch, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - len(chosen))]))
+    found = index.routes.sides()
+    plain = store.batch(chosen)
+    # edges by receiver, as the padded batch has them
+    order = torch.argsort(plain.edge_index[1], stable=True)
+    topology = Topology(plain.edge_index[:, order], plain.batch, plain.num_nodes, len(chosen))
+    expected = ContextIndex.build(topology, "local", 1, 2)
+    rows, messages = expected.num_rows, expected.lift.source.numel()
+    for one, two in zip(found, expected.routes.sides(), strict=True):
+        assert torch.equal(one.row_ptr[: rows + 1], two.row_ptr)
+        assert (one.row_ptr[rows:] == messages).all()
+        assert torch.equal(one.row[:messages], two.row)
+        assert (one.row[messages:] == padded.capacity.rows - 1).all()
+    assert torch.equal(found[1].last[:messages], expected.routes.sides()[1].last)
+    table, whole = index.table, expected.table
+    assert torch.equal(table.ptr[: plain.num_nodes + 1], whole.ptr)
+    assert (table.ptr[plain.num_nodes :] == rows).all()
+    assert torch.equal(table.own[: plain.num_nodes], whole.own)
+    assert torch.equal(table.owner[:rows], whole.owner)
+    assert (table.owner[rows:] == batch.num_nodes - 1).all()
 
 
 def test_a_cpu_records_nothing() -> None:
