@@ -297,5 +297,5 @@ def test_a_recorded_training_counts_the_rows_of_local_contexts(graphs: GraphStor
     share = (DataLocal(graphs, 1).sizes.sum() / DataOneHot(graphs).sizes.sum()).item()
     # what nodes keep besides their rows stays
     assert 1 < narrow.step.kept / (share * onehot.step.kept) < 1.4
-    assert onehot.step.kept < wide.step.kept < 1.15 * onehot.step.kept  # the far rows
+    assert narrow.step.kept < wide.step.kept < onehot.step.kept  # graphs are of two parts
     assert onehot.data < narrow.data < wide.data  # lists of messages, and the more the wider

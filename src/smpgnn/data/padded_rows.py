@@ -45,9 +45,9 @@ def sorted_topology(store: GraphStore) -> tuple[Topology, Tensor]:
 class Places:
     """Where the graphs of a batch lie, in it and in the tables of the data set.
 
-    The last graph is the unused room: it has no entry in any table, and its nodes and edges, rows
-    and messages come last. `spare` is where what is not there may point: where a graph begins, and
-    for the last one the last node, edge and row of the room.
+    The last graph is the unused room, which has the last entry of each table only. `spare` is what
+    is added to numbers within a graph: where its nodes, edges and rows begin, but in the unused
+    room the last ones, which nobody has.
 
     Shapes: starts, ends, first [4, B + 1], for nodes, edges, rows and messages: where those of a
     graph begin and end in the batch, and begin in the data set; spare [3, B + 1]; batch, local,
@@ -75,9 +75,10 @@ class Places:
 
 @dataclass(frozen=True, eq=False)
 class RowLists:
-    """What `Neighbors` has beyond edges: pointers of rows [P + 1], rows and edges [M], int32.
+    """What `Neighbors` has beyond edges, int32; empty where row j joins row j.
 
-    By receiver the rows that send, by sender those that receive and the edge.
+    Shapes: ptr, back_ptr [P + 1]; row [M], those that send, by receiver; back_row and back_edge
+    [M], those that receive and over which edge, by sender.
     """
 
     ptr: Tensor
@@ -88,10 +89,9 @@ class RowLists:
 
 
 class DataRows(ABC):
-    """The rows of a data set. Shapes: sizes and messages [G], those that are listed of each graph.
+    """The rows of a data set.
 
-    Args:
-        store: the graphs.
+    Shapes: sizes [G], the rows of each graph; messages [G], from row to row, where they are listed.
     """
 
     def __init__(self, store: GraphStore) -> None:
@@ -103,7 +103,7 @@ class DataRows(ABC):
         """The rows of a batch."""
 
     def lists(self, places: Places) -> RowLists:
-        """Which rows of a batch join; empty where row j of one context joins row j of the other."""
+        """Which rows of a batch join: here row j of one context and row j of the other."""
         return RowLists(*(torch.empty(0, dtype=torch.int32, device=self.sizes.device),) * 5)
 
 
@@ -187,7 +187,7 @@ class DataLocal(DataRows):
             own=within[1],
             num_rows=places.num_rows,
             context_radius=self.context_radius,
-            described=torch.where(seen < 0, places.num_nodes, seen + shift),
+            described=(seen + shift).masked_fill(seen < 0, places.num_nodes),
             num_nodes=places.num_nodes,
         )
         table.__dict__["owner"] = owner + shift
