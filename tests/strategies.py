@@ -13,9 +13,11 @@ from oracle import DenseGraph
 from torch import Tensor, nn
 
 from smpgnn import ContextIndex, LocalContext, Topology
-from smpgnn.rows import IdentifierRows, NeighborhoodRows
+from smpgnn.rows import BallRows, IdentifierRows
 
-SCHEMES = ["onehot", "coloring", "neighborhood"]
+#: Schemes that compute what the paper says, and all of them.
+EXACT = ["onehot", "coloring", "neighborhood"]
+SCHEMES = [*EXACT, "local"]
 DTYPE = torch.float64
 
 #: A graph without features: the number of nodes and the edges (sender, receiver).
@@ -117,7 +119,8 @@ class Case:
         )
 
     def index(self, identifiers: str, num_layers: int = 1) -> ContextIndex:
-        return ContextIndex.build(self.topology, identifiers, num_layers)
+        """Rows for so many layers; local contexts of as many hops."""
+        return ContextIndex.build(self.topology, identifiers, num_layers, num_layers)
 
     def call(self, module: nn.Module, **options: object) -> object:
         """The network's result on this batch."""
@@ -229,7 +232,7 @@ def to_dense(context: LocalContext, index: ContextIndex) -> list[Tensor]:
         us = []
         for i in range(first, last):
             rows = context.rows[ptr[i] : ptr[i + 1]]
-            if isinstance(table, NeighborhoodRows):
+            if isinstance(table, BallRows):
                 seen = table.described[ptr[i] : ptr[i + 1]].tolist()
                 rows = torch.stack(
                     [rows[seen.index(j) if j in seen else -1] for j in range(first, last)]

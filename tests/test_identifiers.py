@@ -10,7 +10,7 @@ from strategies import SCHEMES, Structure, batches, make_case, path, seeds
 
 from smpgnn import ContextIndex, InputError
 from smpgnn.identifiers import identifier_scheme, onehot_identifiers
-from smpgnn.rows import IdentifierRows, NeighborhoodRows, NodeRows
+from smpgnn.rows import BallRows, IdentifierRows, NodeRows
 
 Meaning = tuple[int, frozenset[int]]
 
@@ -19,7 +19,7 @@ def meaning(index: ContextIndex) -> list[Meaning]:
     """(owner, the nodes that it stands for) of every row; no node for an unseen row."""
     table, count = index.table, index.topology.num_nodes
     graph, owners = index.topology.batch.tolist(), table.owner.tolist()
-    if isinstance(table, NeighborhoodRows):
+    if isinstance(table, BallRows):
         described = table.described.tolist()
         return [
             (i, frozenset([j] if j < count else [])) for i, j in zip(owners, described, strict=True)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from strategies import (
+    EXACT,
     ODD,
-    SCHEMES,
     Structure,
     assert_same,
     batches,
@@ -35,7 +35,7 @@ def random_context(graphs: list[Structure], identifiers: str, seed: int) -> tupl
     return context, index, list(zip(to_dense(context, index), case.graphs, strict=True))
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("identifiers", EXACT)
 @pytest.mark.parametrize("reduce", ["mean", "sum", "scaled-sum", "max", "sum+max"])
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_graph_extractor_equals_the_oracle(
@@ -47,7 +47,7 @@ def test_graph_extractor_equals_the_oracle(
     assert_same(module(context, index), expected, module, [context.rows])
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("identifiers", EXACT)
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_node_extractor_equals_the_oracle(
     identifiers: str, graphs: list[Structure], seed: int
@@ -58,7 +58,7 @@ def test_node_extractor_equals_the_oracle(
     assert_same(module(context, index), expected, module, [context.rows])
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("identifiers", EXACT)
 @pytest.mark.parametrize("aggregation", ["sum", "mean", "max"])
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_pooled_node_extractor_equals_the_oracle(

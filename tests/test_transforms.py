@@ -144,6 +144,23 @@ def test_a_number_of_layers_below_one_is_refused(identifiers: str, num_layers: i
         AddIdentifiers(identifiers, num_layers)
 
 
+def test_local_contexts_keep_their_radius() -> None:
+    graphs = data_of([path(6), path(8)])
+    near = [AddIdentifiers("local", context_radius=2)(data) for data in graphs]
+    batch = Batch.from_data_list(near)
+    bare = Batch.from_data_list(graphs)
+    assert_same_index(context_index(batch), context_index(bare, "local", context_radius=2))
+    assert context_index(batch).table.context_radius == 2
+    assert repr(AddIdentifiers("local", context_radius=2)) == (
+        "AddIdentifiers('local', context_radius=2)"
+    )
+    other = Batch.from_data_list([near[0], AddIdentifiers("local", context_radius=1)(graphs[1])])
+    with pytest.raises(InputError, match="different context_radius"):
+        context_index(other)
+    with pytest.raises(InputError, match="context_radius must be"):
+        AddIdentifiers("local", context_radius=0)
+
+
 def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(InputError, match="identifiers"):
         AddIdentifiers("random")

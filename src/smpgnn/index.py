@@ -39,9 +39,15 @@ class ContextIndex:
     table: RowTable
 
     @classmethod
-    def build(cls, topology: Topology, identifiers: str, num_layers: int) -> ContextIndex:
-        """The rows of the scheme 'onehot', 'coloring' or 'neighborhood' for this many layers."""
-        return cls(topology, identifier_scheme(identifiers)(topology, num_layers))
+    def build(
+        cls, topology: Topology, identifiers: str, num_layers: int, context_radius: int = 3
+    ) -> ContextIndex:
+        """The rows of the scheme 'onehot', 'coloring' or 'neighborhood' for this many layers.
+
+        Those of 'local' tell apart the nodes within `context_radius` hops, in any number of layers.
+        """
+        scheme = identifier_scheme(identifiers)
+        return cls(topology, scheme(topology, num_layers, context_radius))
 
     @classmethod
     def of_nodes(cls, topology: Topology) -> ContextIndex:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smpgnn.catalogue import MODELS, NORM_PLACES, OBJECTIVES, READOUTS
+from smpgnn.catalogue import IDENTIFIERS, MODELS, NORM_PLACES, OBJECTIVES, READOUTS
 from smpgnn.errors import InputError
 
 
@@ -25,9 +25,8 @@ class TrainOptions:
     model: str = _option("smp", "network to train", MODELS)
     hidden_channels: int = _option(32, "width of the contexts")
     num_layers: int = _option(4, "number of layers: how many hops a node can see")
-    identifiers: str = _option(
-        "onehot", "rows of a context", ("onehot", "coloring", "neighborhood")
-    )
+    identifiers: str = _option("onehot", "rows of a context", IDENTIFIERS)
+    context_radius: int = _option(3, "hops within which a context tells nodes apart (local)")
     dropout: float = _option(0.0, "share of the features dropped before the last map")
     norm: str = _option("batch", "norm of the rows", ("batch", "layer", "none"))
     norm_place: str = _option("before", "norm the input of a layer or its result", NORM_PLACES)
@@ -183,9 +182,7 @@ class GraphsOptions(TableOptions):
     path: str = _option("", "file or folder of graphs (node-link JSON, GraphML, edge lists)")
     labels: str = _option("", "CSV table with the targets, one row a graph")
     level: str = _option("graph", "what the targets belong to", ("graph", "node"))
-    identifiers: str = _option(
-        "neighborhood", "rows of a context", ("onehot", "coloring", "neighborhood")
-    )
+    identifiers: str = _option("neighborhood", "rows of a context", IDENTIFIERS)
     batch_size: int = _option(32, "graphs in a batch")
 
     @classmethod
@@ -316,6 +313,7 @@ def from_config(values: dict[str, Any], where: str) -> TrainOptions:
 
 _POSITIVE = (
     "hidden_channels",
+    "context_radius",
     "epochs",
     "batch_size",
     "lr",

@@ -90,7 +90,7 @@ class GraphExtractor(Readout):
             rows = context.max()
         elif way == "sum":
             rows = context.sum()
-        else:  # all contexts of a graph have equally many rows: the mean of means is the mean
+        else:  # where all contexts have equally many rows, the mean of means is the mean
             rows = context.mean()
         return torch.cat([context.own(), rows], dim=1)
 

@@ -27,6 +27,8 @@ class RowTable(ABC):
     multiplicity: Tensor | None = None
     #: The number of layers up to which these rows compute what the scheme promises; None: any.
     radius: int | None = None
+    #: The hops within which contexts tell nodes apart, where that is less than the layers need.
+    context_radius: int | None = None
 
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
@@ -91,17 +93,45 @@ class IdentifierRows(RowTable):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NeighborhoodRows(RowTable):
-    """Rows for the nodes within `radius` hops, in the order of the nodes, then the unseen row.
+class BallRows(RowTable):
+    """Rows for the nodes that a context sees, in the order of the nodes, then one for the others.
 
-    The unseen row stands for all other nodes of the graph and counts as many times as they are.
-    Graphs all of whose nodes see everything have no unseen row.
-
-    Shape: described [P], the node that each row describes; `num_nodes` for an unseen row.
+    Shape: described [P], the node that each row describes; `num_nodes` for the last row.
     """
 
     described: Tensor
     num_nodes: int
+
+    @abstractmethod
+    def rebuild(self, topology: Topology, balls: Tensor) -> BallRows:
+        """The same kind of rows for other pairs (node, node it sees), [2, K], sorted."""
+
+    @cached_property
+    def key(self) -> Tensor:
+        """owner · (N + 1) + described node, [P], which increases from row to row."""
+        return self.owner * (self.num_nodes + 1) + self.described
+
+    def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
+        wanted = node * (self.num_nodes + 1) + take(self.described, row)
+        at = torch.searchsorted(self.key, wanted).clamp(max=self.num_rows - 1)
+        return torch.where(take(self.key, at) == wanted, at, take(self.ptr, node + 1) - 1)
+
+    def permute(self, permutation: Tensor, topology: Topology) -> tuple[BallRows, Tensor]:
+        count = topology.num_nodes
+        renamed = torch.cat([permutation, permutation.new_tensor([count])])
+        key = permutation[self.owner] * (count + 1) + renamed[self.described]
+        seen = key[self.described < count].sort().values
+        table = self.rebuild(topology, torch.stack([seen // (count + 1), seen % (count + 1)]))
+        return table, torch.searchsorted(table.key, key)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NeighborhoodRows(BallRows):
+    """Rows for the nodes within `radius` hops, in the order of the nodes, then the unseen row.
+
+    The unseen row stands for all other nodes of the graph and counts as many times as they are.
+    Graphs all of whose nodes see everything have no unseen row.
+    """
 
     @classmethod
     def build(cls, topology: Topology, balls: Tensor, radius: int) -> NeighborhoodRows:
@@ -135,45 +165,67 @@ class NeighborhoodRows(RowTable):
         Shapes: ptr [K + 1]; owner, described [Q]; own [K] (places in `described`); unseen [K], the
         number of nodes that a context does not see; extra [K], whether it has an unseen row.
         """
-        shift = pointer(extra.long())
-        row_ptr = ptr + shift
-        num_rows = int(row_ptr[-1])
+        row_ptr, own, rows = _with_last_rows(ptr, owner, described, own, extra, num_nodes)
         last = take(row_ptr[1:] - 1, torch.nonzero(extra).flatten())
-        rows = described.new_full((num_rows,), num_nodes)
-        rows[torch.arange(owner.numel(), device=owner.device) + take(shift, owner)] = described
         multiplicity = None
         if last.numel():
             multiplicity = torch.ones_like(rows)
             multiplicity[last] = unseen[extra]
         return cls(
             ptr=row_ptr,
-            own=own + shift[:-1],
-            num_rows=num_rows,
+            own=own,
+            num_rows=rows.numel(),
             multiplicity=multiplicity,
             radius=radius,
             described=rows,
             num_nodes=num_nodes,
         )
 
-    @cached_property
-    def key(self) -> Tensor:
-        """owner · (N + 1) + described node, [P], which increases from row to row."""
-        return self.owner * (self.num_nodes + 1) + self.described
-
-    def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
-        wanted = node * (self.num_nodes + 1) + take(self.described, row)
-        at = torch.searchsorted(self.key, wanted).clamp(max=self.num_rows - 1)
-        return torch.where(take(self.key, at) == wanted, at, take(self.ptr, node + 1) - 1)
-
-    def permute(self, permutation: Tensor, topology: Topology) -> tuple[NeighborhoodRows, Tensor]:
+    def rebuild(self, topology: Topology, balls: Tensor) -> NeighborhoodRows:
         assert self.radius is not None
-        count = topology.num_nodes
-        renamed = torch.cat([permutation, permutation.new_tensor([count])])
-        key = permutation[self.owner] * (count + 1) + renamed[self.described]
-        seen = key[self.described < count].sort().values
-        balls = torch.stack([seen // (count + 1), seen % (count + 1)])
-        table = self.build(topology, balls, self.radius)
-        return table, torch.searchsorted(table.key, key)
+        return self.build(topology, balls, self.radius)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LocalRows(BallRows):
+    """Rows for the nodes within `context_radius` hops, and always a far row for all the others.
+
+    Every row counts once, and the rows serve any number of layers.
+    """
+
+    @classmethod
+    def build(cls, topology: Topology, balls: Tensor, context_radius: int) -> LocalRows:
+        """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
+        ptr = pointer(torch.bincount(balls[0], minlength=topology.num_nodes))
+        own = torch.nonzero(balls[0] == balls[1]).flatten()
+        far, count = torch.ones_like(own), topology.num_nodes
+        ptr, own, described = _with_last_rows(ptr, balls[0], balls[1], own, far, count)
+        return cls(
+            ptr=ptr,
+            own=own,
+            num_rows=described.numel(),
+            context_radius=context_radius,
+            described=described,
+            num_nodes=count,
+        )
+
+    def rebuild(self, topology: Topology, balls: Tensor) -> LocalRows:
+        assert self.context_radius is not None
+        return self.build(topology, balls, self.context_radius)
+
+
+def _with_last_rows(
+    ptr: Tensor, owner: Tensor, described: Tensor, own: Tensor, extra: Tensor, num_nodes: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """ptr [K + 1], own [K] and described [P] of contexts that end with a row more where `extra`.
+
+    Shapes: as in `NeighborhoodRows.assemble`.
+    """
+    shift = pointer(extra.long())
+    row_ptr = ptr + shift
+    rows = described.new_full((int(row_ptr[-1]),), num_nodes)
+    rows[torch.arange(owner.numel(), device=owner.device) + take(shift, owner)] = described
+    return row_ptr, own + shift[:-1], rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

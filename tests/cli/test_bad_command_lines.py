@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rate is nan": ("train cycles --lr nan", "lr must be a number, not nan"),
     "negative batch": ("train cycles --batch-size -4", "batch_size must be above 0, not -4"),
     "no width": ("train cycles --hidden-channels 0", "hidden_channels must be above 0"),
+    "no context": ("train zinc --context-radius 0", "context_radius must be above 0"),
     "no layers": (TRAIN.format("data.csv") + " --num-layers 0", "num_layers must be"),
     "full dropout": ("train cycles --dropout 1", "dropout must be below 1"),
     "wild momentum": ("train cycles --optimizer sgd --momentum 2", "momentum must be below 1"),

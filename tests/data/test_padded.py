@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smpgnn import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
+from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP, Topology
 from smpgnn.baselines.degree import DegreeGIN
 from smpgnn.baselines.dgn import DGN, MultiTaskDGN
 from smpgnn.baselines.gat import GAT, MultiTaskGAT
@@ -27,9 +27,10 @@ from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.relational_pooling import RelationalPooling
 from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.data.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
-from smpgnn.training.recorded import can_record, run_padded, structures, uses_contexts
+from smpgnn.training.recorded import can_record, data_rows, run_padded, structures
 
 GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
 GRAPHS.append(undirected(8, [*((k, (k + 1) % 6) for k in range(6)), (0, 2), (3, 6), (6, 7)]))
@@ -43,6 +44,12 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
                               edge_channels=3),
     "layer norm": lambda: SMP(2, 2, 3, 3, "fast", norm="layer"),
     "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
+    "local": lambda: SMP(2, 2, 4, 3, identifiers="local", context_radius=2, edge_channels=3,
+                         norm="batch", residual=True, message_residual=True, own_terms=True),
+    "fast local": lambda: SMP(2, 2, 3, 4, "fast", "local", context_radius=1, norm="batch"),
+    "local nodes": lambda: SMP(2, 2, 3, 2, "fast", "local", level="node", norm="layer"),
+    "multi-task local": lambda: MultiTaskSMP(2, 3, 2, 4, 2, identifiers="local", state_channels=3,
+                                             norm_place="after"),
     "ablation": lambda: MPNN(2, 2, 3, 2, edge_channels=3, norm="batch"),
     "multi-task": lambda: MultiTaskSMP(2, 3, 2, 4, 2, state_channels=3),
     "largest": lambda: SMP(2, 2, 3, 3, "fast", norm="batch", readout="max"),
@@ -80,6 +87,7 @@ RIVALS: dict[str, Callable[[], nn.Module]] = {
                                                       state_channels=3, residual=True),
 }  # fmt: skip
 NETWORKS |= RIVALS
+LOCAL = [name for name, make in NETWORKS.items() if make().backbone.identifiers == "local"]
 
 
 def make_store() -> GraphStore:
@@ -100,8 +108,8 @@ def make_store() -> GraphStore:
 
 
 def make_padded(store: GraphStore, network: nn.Module) -> PaddedStore:
-    room = Capacity(6, 40, 80, 300)
-    return PaddedStore(store, room, uses_contexts(network), structures(network))
+    room = Capacity(6, 40, 80, 300, 500)
+    return PaddedStore(store, room, data_rows(network, store), structures(network))
 
 
 def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> list[Tensor]:
@@ -153,7 +161,8 @@ def test_padding_does_not_show_to_what_is_found_in_graphs(
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
 @pytest.mark.parametrize(
-    "name", ["GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"]
+    "name",
+    [*LOCAL, "GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"],
 )
 def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
@@ -240,20 +249,64 @@ def test_targets_of_what_is_not_there_are_unknown() -> None:
 
 def test_what_fits() -> None:
     padded = PaddedStore(make_store(), Capacity(3, 15, 40, 90))
-    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26)
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26, 0)
     assert padded.fits(torch.tensor([1, 5]))
     assert not padded.fits(torch.tensor([4, 0]))  # 15 nodes: one must be left
     assert not padded.fits(torch.tensor([4, 1]))  # 106 rows
     assert not padded.fits(torch.tensor([1, 5, 2, 5]))  # 4 graphs
 
 
-def test_capacity_of_a_store_has_room_for_its_batches() -> None:
+@pytest.mark.parametrize(
+    "make", [DataOneHot, DataNodes, lambda store: DataLocal(store, 1)], ids=["all", "own", "local"]
+)
+def test_capacity_of_a_store_has_room_for_its_batches(
+    make: Callable[[GraphStore], DataRows],
+) -> None:
     store = make_store()
-    room = Capacity.of(store, 3)
-    padded = PaddedStore(store, room)
+    rows = make(store)
+    room = Capacity.of(store, 3, rows)
+    padded = PaddedStore(store, room, rows)
     for graphs in torch.combinations(torch.arange(len(GRAPHS)), 3):
         assert padded.fits(graphs)
-    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == 0
+    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == room.messages % 16 == 0
+
+
+def test_what_fits_of_local_contexts() -> None:
+    store = make_store()
+    rows = DataLocal(store, 1)
+    # of a cycle of five: 5 contexts of 4 rows, each of which hears from two neighbours
+    padded = PaddedStore(store, Capacity(3, 40, 40, 40, 80), rows)
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 22, 40)
+    assert padded.fits(torch.tensor([1, 5]))
+    assert not padded.fits(torch.tensor([1, 1]))  # 40 rows: one must be left
+    narrow = PaddedStore(store, Capacity(3, 40, 40, 90, 80), rows)
+    assert not narrow.fits(torch.tensor([1, 1]))  # 80 messages, likewise
+
+
+@pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
+def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, ...]) -> None:
+    store = make_store()
+    padded = PaddedStore(store, Capacity(6, 60, 90, 300, 700), DataLocal(store, 2))
+    batch, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - len(chosen))]))
+    found = index.routes.sides()
+    plain = store.batch(chosen)
+    # edges by receiver, as the padded batch has them
+    order = torch.argsort(plain.edge_index[1], stable=True)
+    topology = Topology(plain.edge_index[:, order], plain.batch, plain.num_nodes, len(chosen))
+    expected = ContextIndex.build(topology, "local", 1, 2)
+    rows, messages = expected.num_rows, expected.lift.source.numel()
+    for one, two in zip(found, expected.routes.sides(), strict=True):
+        assert torch.equal(one.row_ptr[: rows + 1], two.row_ptr)
+        assert (one.row_ptr[rows:] == messages).all()
+        assert torch.equal(one.row[:messages], two.row)
+        assert (one.row[messages:] == padded.capacity.rows - 1).all()
+    assert torch.equal(found[1].last[:messages], expected.routes.sides()[1].last)
+    table, whole = index.table, expected.table
+    assert torch.equal(table.ptr[: plain.num_nodes + 1], whole.ptr)
+    assert (table.ptr[plain.num_nodes :] == rows).all()
+    assert torch.equal(table.own[: plain.num_nodes], whole.own)
+    assert torch.equal(table.owner[:rows], whole.owner)
+    assert (table.owner[rows:] == batch.num_nodes - 1).all()
 
 
 def test_a_cpu_records_nothing() -> None:

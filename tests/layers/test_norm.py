@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from strategies import (
+    EXACT,
     ODD,
-    SCHEMES,
     Structure,
     assert_same,
     batches,
@@ -24,7 +24,7 @@ from smpgnn.layers import RowBatchNorm, RowLayerNorm, row_norm
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("identifiers", EXACT)
 @given(graphs=batches(max_nodes=8), seed=seeds())
 def test_batch_norm_equals_the_oracle(
     identifiers: str, training: bool, graphs: list[Structure], seed: int

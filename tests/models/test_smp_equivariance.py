@@ -15,13 +15,13 @@ from smpgnn.rows import IdentifierRows
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 
 
-@pytest.mark.parametrize("identifiers", ["onehot", "neighborhood"])
+@pytest.mark.parametrize("identifiers", ["onehot", "neighborhood", "local"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(graphs=batches(), seed=seeds())
 def test_is_equivariant(
     options: dict[str, Any], identifiers: str, graphs: list[Structure], seed: int
 ) -> None:
-    model = make(options, identifiers=identifiers, seed=seed).eval()
+    model = make(options, identifiers=identifiers, context_radius=1, seed=seed).eval()
     case = make_case(graphs, 2, options.get("edge_channels", 0), seed)
     assert_equivariant(
         model, case.x, case.edge_index, case.edge_attr, case.batch, trials=1, seed=seed
@@ -107,7 +107,8 @@ def train_a_little(model: torch.nn.Module, options: dict[str, Any], steps: int =
 def test_batch_mates_change_nothing(
     network: type[SMP], options: dict[str, Any], identifiers: str
 ) -> None:
-    model = make({**options, "norm": "batch"}, network, identifiers=identifiers, num_layers=2)
+    options = {**options, "norm": "batch", "context_radius": 1}
+    model = make(options, network, identifiers=identifiers, num_layers=2)
     train_a_little(model, options)
     cases = [
         make_case([structure], 2, options.get("edge_channels", 0), seed)

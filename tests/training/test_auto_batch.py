@@ -28,7 +28,7 @@ def spec() -> NetworkSpec:
     )
 
 
-@pytest.mark.parametrize("identifiers", ["onehot", "coloring", "neighborhood"])
+@pytest.mark.parametrize("identifiers", ["onehot", "coloring", "neighborhood", "local"])
 def test_a_batch_takes_half_of_the_free_memory(
     identifiers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

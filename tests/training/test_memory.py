@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 import torch
 from small_runs import CYCLES
+from strategies import SCHEMES
 from torch import Tensor
 from torch_geometric.data import Data
 
 import smpgnn
+from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.data.padded_rows import DataLocal, DataOneHot
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
@@ -23,7 +26,7 @@ from smpgnn.training import memory
 from smpgnn.training.estimate import step_memory
 from smpgnn.training.loader import store_bytes
 from smpgnn.training.memory import available_bytes, check_memory, largest_batch_memory
-from smpgnn.training.recorded_memory import LIBRARIES_BESIDE
+from smpgnn.training.recorded_memory import LIBRARIES_BESIDE, recorded_memory
 from smpgnn.training.row_counts import count_rows
 
 CPU = torch.device("cpu")
@@ -101,6 +104,10 @@ CASES: dict[str, NetworkSpec] = {
     "fast, neighborhood": spec("fast-smp", "neighborhood", **WIDE),
     "fast, neighborhood, nodes": spec("fast-smp", "neighborhood", **WIDE, **NODES),
     "fast, neighborhood, checkpoint": spec("fast-smp", "neighborhood", **WIDE, checkpoint=True),
+    "default, local": spec(identifiers="local", **WIDE, **MESSAGES, context_radius=2),
+    "fast, local": spec("fast-smp", "local", **WIDE),
+    "fast, local, nodes": spec("fast-smp", "local", **WIDE, **NODES),
+    "default, local, checkpoint": spec(identifiers="local", **WIDE, checkpoint=True),
     "fast, nodes, checkpoint": spec("fast-smp", **WIDE, **NODES, checkpoint=True),
     "fast, several, checkpoint": spec("fast-smp", **WIDE, **BOTH, checkpoint=True),
     "ablation": spec("mpnn", hidden_channels=64, num_layers=4, in_channels=5),
@@ -161,7 +168,7 @@ def test_what_is_free_is_positive_and_less_than_all() -> None:
     assert 2**20 < available_bytes(CPU) < 2**50
 
 
-@pytest.mark.parametrize("identifiers", ["onehot", "coloring", "neighborhood"])
+@pytest.mark.parametrize("identifiers", SCHEMES)
 def test_a_batch_is_refused_and_batch_rows_helps(
     identifiers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +232,6 @@ def test_info_shows_the_parts(
 ) -> None:
     from smpgnn.cli.main import run
     from smpgnn.data import properties
-    from smpgnn.data.base import Splits
 
     graphs = property_graphs((6, 7, 8), 4, seed=0)
     monkeypatch.setattr(properties, "property_splits", lambda **_: Splits(graphs, graphs, graphs))
@@ -244,8 +250,12 @@ def test_info_shows_the_parts(
     assert shown("--model", "fast-smp")[2]["kept"] < parts["kept"]
     assert "roughly" in shown("--model", "gin")[0]
     assert shown("--identifiers", "neighborhood")[2]["index"] > parts["index"]
+    near, far = (shown("--identifiers", "local", "--context-radius", r)[2] for r in ("1", "2"))
+    assert near["kept"] < far["kept"]
     with pytest.raises(InputError, match="identifiers must be one of onehot"):
         shown("--identifiers", "none")
+    with pytest.raises(InputError, match="context_radius must be above 0"):
+        shown("--context-radius", "0")
 
 
 def test_a_recorded_training_has_room_for_most_batches(
@@ -253,7 +263,6 @@ def test_a_recorded_training_has_room_for_most_batches(
 ) -> None:
     from smpgnn.cli.main import run
     from smpgnn.data import properties
-    from smpgnn.data.base import Splits
     from smpgnn.training import train
 
     graphs = property_graphs((6, 7, 8), 4, seed=0)
@@ -273,3 +282,20 @@ def test_a_recorded_training_has_room_for_most_batches(
     padded = PaddedStore(graphs, Capacity.of(graphs, 8))
     whole = 2 * (store_bytes(graphs) + store_bytes(padded)) / 2**20
     assert found[8]["data"] == pytest.approx(whole, abs=0.06)
+
+
+def test_a_recorded_training_counts_the_rows_of_local_contexts(graphs: GraphStore) -> None:
+    splits = Splits(graphs, graphs, graphs)
+    onehot, wide, narrow = (
+        recorded_memory(splits, network, 4)
+        for network in (
+            spec(**WIDE),
+            spec(identifiers="local", **WIDE, context_radius=99),
+            spec(identifiers="local", **WIDE, context_radius=1),
+        )
+    )
+    share = (DataLocal(graphs, 1).sizes.sum() / DataOneHot(graphs).sizes.sum()).item()
+    # what nodes keep besides their rows stays
+    assert 1 < narrow.step.kept / (share * onehot.step.kept) < 1.4
+    assert narrow.step.kept < wide.step.kept < onehot.step.kept  # graphs are of two parts
+    assert onehot.data < narrow.data < wide.data  # lists of messages, and the more the wider

@@ -43,6 +43,20 @@ NETWORKS: dict[str, Any] = {
     "fast": lambda: SMP(0, 2, 8, 3, "fast", norm="batch", residual=True),
     "own terms": lambda: SMP(0, 2, 8, 3, norm="batch", own_terms=True, residual=True),
     "default": lambda: SMP(0, 2, 8, 3, norm="batch", towers=2, message_residual=True),
+    "local": lambda: SMP(
+        2,
+        2,
+        8,
+        4,
+        identifiers="local",
+        context_radius=2,
+        edge_channels=2,
+        norm="batch",
+        own_terms=True,
+        message_residual=True,
+        residual=True,
+    ),
+    "fast local": lambda: SMP(0, 2, 8, 4, "fast", "local", context_radius=1, norm="batch"),
     "ablation": lambda: MPNN(0, 2, 8, 3, norm="batch"),
     "GIN": lambda: GIN(0, 2, 8, 3, norm="batch", residual=True),
     "GIN + degree": lambda: DegreeGIN(0, 2, 8, 3, norm="batch"),
@@ -131,11 +145,14 @@ def test_recorded_steps_draw_anew(make: Any) -> None:
         assert torch.allclose(out, run_network(network, batch), rtol=1e-3, atol=1e-4)
 
 
-def test_a_batch_without_room_runs_the_ordinary_way(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["fast", "local"])
+def test_a_batch_without_room_runs_the_ordinary_way(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     train, val = stores()
-    network = NETWORKS["fast"]().cuda().train()
+    network = NETWORKS[name]().cuda().train()
     other = deepcopy(network)
-    monkeypatch.setattr(recorded.Capacity, "of", lambda *_: Capacity(16, 150, 400, 1400))
+    monkeypatch.setattr(recorded.Capacity, "of", lambda *_: Capacity(16, 150, 400, 1400, 4000))
     recorder = Recorder(network, TASK, train, val, 16, clip=0.5)
     recorder.record()
     for graphs in (torch.arange(16), torch.arange(4), torch.arange(16)):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_runs import CYCLES, GRAPHS, lines, record, ring, rings
+from small_runs import CYCLES, GRAPHS, lines, record, ring, rings, words
 
 import smpgnn
 from smpgnn.data.base import Splits
@@ -196,6 +196,25 @@ def test_every_network_trains_with_every_norm(tmp_path: Path, model: str) -> Non
         assert made.saved.spec.model == model
         assert made.saved.spec.norm == norm
         assert 0 < made.test["mae"] < 10
+
+
+@pytest.mark.parametrize("model", ["smp", "fast-smp"])
+def test_local_contexts_train_and_come_back(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from smpgnn.cli.main import run
+
+    options = {**CYCLES, "epochs": 2, "model": model, "identifiers": "local", "context_radius": 1}
+    folder = tmp_path / "run"
+    assert run(["train", "cycles", *words(options), "--output", str(folder)]) == 0
+    saved = load_model(folder)
+    assert (saved.spec.identifiers, saved.spec.context_radius) == ("local", 1)
+    assert saved.network.backbone.context_radius == 1
+    assert read_config(folder / "config.yaml")["context_radius"] == 1
+    assert 0 <= record(folder)["test"]["accuracy"] <= 1
+    made = train(tmp_path / "same", **{**options, "context_radius": 1})
+    for one, two in zip(saved.network.parameters(), made.saved.network.parameters(), strict=True):
+        assert torch.equal(one, two)
 
 
 def test_bfloat16_trains(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from smpgnn.baselines.tree_decomposition import junction_trees
-from smpgnn.data.padded import Capacity, PaddedStore, entries, usual_room
+from smpgnn.data.padded import Capacity, PaddedStore, usual_room
+from smpgnn.data.padded_rows import DataNodes, entries
 from smpgnn.data.store import GraphStore
 from smpgnn.index import ContextIndex
 from smpgnn.ops import SparseSum
@@ -89,7 +90,8 @@ class PreparedTrees(PreparedStructure[Cliques]):
             trees.edge_index - trees.graph_ptr[joined],
             torch.stack([found.kind, members], 1),
         )
-        self._trees = PaddedStore(store, Capacity.of(store, graphs), contexts=False)
+        rows = DataNodes(store)
+        self._trees = PaddedStore(store, Capacity.of(store, graphs, rows), rows)
         # Pairs of an atom and a clique: atoms clique by clique, and cliques atom by atom, in the
         # numbers of their graph. All tables have one entry more, for what is not there.
         graph = trees.batch.repeat_interleave(members)

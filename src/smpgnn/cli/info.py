@@ -84,6 +84,8 @@ def _data_set(arguments: argparse.Namespace) -> int:
         raise InputError(f"--batch-size must be above 0, not {arguments.batch_size}.")
     names = ("data_dir", "model", "identifiers", "checkpoint")
     given = {name: value for name in names if (value := getattr(arguments, name))}
+    if arguments.context_radius is not None:
+        given["context_radius"] = arguments.context_radius
     options = with_values(TASKS[arguments.what](), given, "smpgnn info")
     if isinstance(options, TableOptions):
         raise InputError(f"{arguments.what}: has no data of its own: name a table or a run.")

@@ -135,6 +135,7 @@ def _add_info(verbs: Any) -> None:
     parser.add_argument("--batch-size", metavar="B", type=int, help="for the memory of a batch")
     parser.add_argument("--model", metavar="M", default="", help="likewise; default: of the task")
     parser.add_argument("--identifiers", metavar="I", default="", help="likewise")
+    parser.add_argument("--context-radius", metavar="R", type=int, help="likewise (local)")
     parser.add_argument("--checkpoint", action="store_true", help="likewise")
     parser.set_defaults(parser=parser)
 

@@ -16,35 +16,48 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from smpgnn.data.padded_rows import DataOneHot, DataRows, Places, sorted_topology
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.index import ContextIndex
 from smpgnn.layout import RowLayout
 from smpgnn.ops import Neighbors, Routes
-from smpgnn.rows import IdentifierRows, NodeRows, RowTable
 from smpgnn.structure import Cut, GraphStructure
 from smpgnn.topology import Topology, take
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """The room of a batch: at most so many graphs, and fewer nodes, edges and rows than these."""
+    """The room of a batch: at most so many graphs, and fewer nodes, edges, … than these.
+
+    `messages` are those from row to row that are listed (`DataRows.messages`).
+    """
 
     graphs: int
     nodes: int
     edges: int
     rows: int
+    messages: int = 1
 
     @classmethod
-    def of(cls, store: GraphStore, graphs: int, spread: float = 4.0) -> Capacity:
+    def of(
+        cls, store: GraphStore, graphs: int, rows: DataRows | None = None, spread: float = 4.0
+    ) -> Capacity:
         """Room for all but one in thousands of random batches of so many graphs of a store.
 
-        `spread` is how many standard deviations above the mean there is room for.
+        `rows` are those of its contexts, one-hot where not given; `spread` is how many standard
+        deviations above the mean there is room for.
         """
-        sizes = store.num_nodes, store.num_edges, store.num_nodes.square()
+        rows = DataOneHot(store) if rows is None else rows
+        sizes = store.num_nodes, store.num_edges, rows.sizes, rows.messages
         return cls(graphs, *(usual_room(size, graphs, spread) for size in sizes))
 
-    def holds(self, nodes: int, edges: int, rows: int) -> bool:
-        return nodes < self.nodes and edges < self.edges and rows < self.rows
+    def holds(self, nodes: int, edges: int, rows: int, messages: int) -> bool:
+        return (
+            nodes < self.nodes
+            and edges < self.edges
+            and rows < self.rows
+            and messages < self.messages
+        )
 
 
 def usual_room(sizes: Tensor, graphs: int, spread: float = 4.0) -> int:
@@ -54,19 +67,6 @@ def usual_room(sizes: Tensor, graphs: int, spread: float = 4.0) -> int:
     usual = graphs * sizes.mean().item() + spread * math.sqrt(graphs) * deviation
     most = sizes.topk(min(graphs, sizes.numel())).values.sum().item()
     return 16 * (math.ceil(min(usual, most)) // 16 + 1)
-
-
-def entries(
-    starts: Tensor, ends: Tensor, first: Tensor, places: Tensor, last: int
-) -> tuple[Tensor, Tensor]:
-    """Cut segments out of a table: the segment of each place in a batch, and its entry there.
-
-    Segments lie at starts:ends in the batch and from `first` on in the table, [B + 1] each; the
-    last one is empty and has `last` as first entry, which is that of all places past the others.
-    """
-    owner = torch.searchsorted(ends[:-1], places, right=True)
-    entry = places + take(first - starts, owner)
-    return owner, entry.clamp(max=last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class PaddedStore:
     Args:
         store: the graphs.
         capacity: the room of a batch.
-        contexts: True for one-hot contexts, False for one row a node.
+        rows: those of its contexts; one-hot where not given.
         structures: what layers ask of the topology of a batch; found here, once for all graphs.
     """
 
@@ -112,35 +112,30 @@ class PaddedStore:
         self,
         store: GraphStore,
         capacity: Capacity,
-        contexts: bool = True,
+        rows: DataRows | None = None,
         structures: Iterable[GraphStructure[Any]] = (),
     ) -> None:
-        self.capacity, self.contexts = capacity, contexts
-        # On the CPU, to see what fits without a question to the GPU.
-        self._nodes, self._edges = store.num_nodes.cpu(), store.num_edges.cpu()
-        self.most, self.device = int(self._nodes.max()), store.device
-        self.num_nodes = store.num_nodes
-        number = torch.arange(len(store), device=store.device)
-        graph = number.repeat_interleave(store.num_edges)
-        shift = store.node_ptr[graph]
-        sender, receiver = store.edge_index.long() + shift
-        order = torch.argsort(receiver, stable=True)  # graphs stand together, so they stay so
-        by_sender = torch.argsort(sender[order], stable=True) - store.edge_ptr[graph]
-        nodes = int(store.node_ptr[-1])
-        degrees = [torch.bincount(end, minlength=nodes) for end in (receiver, sender)]
+        self.capacity, self.rows = capacity, DataOneHot(store) if rows is None else rows
         size, edges = store.num_nodes, store.num_edges
-        inverse = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
+        counts = torch.stack([size, edges, self.rows.sizes, self.rows.messages])
+        self._counts = counts.cpu()  # to see what fits without a question to the GPU
+        self.most, self.device = int(self._counts[0].max()), store.device
+        self.num_nodes = size
+        whole_set, order = sorted_topology(store)
+        by_sender = whole_set.edges_by_sender[1]
+        by_sender = by_sender - take(store.edge_ptr, take(whole_set.batch, whole_set.sender))
+        degrees = [
+            torch.bincount(end, minlength=whole_set.num_nodes)
+            for end in (whole_set.receiver, whole_set.sender)
+        ]
         # Tables of graphs, nodes and edges, each with one entry more, for what is not there.
-        starts = store.node_ptr[:-1], store.edge_ptr[:-1]
-        self._graph_table = torch.stack([size, edges, size.square(), *starts])
-        ends = [[0], [0], [0], [nodes], [store.edge_index.size(1)]]
-        self._graph_table = torch.cat([self._graph_table, self._graph_table.new_tensor(ends)], 1)
+        self._graph_table = _with_last(counts, 0, dim=1)
+        self._first = torch.cat([counts.new_zeros(4, 1), counts.cumsum(1)], dim=1)
         self._node_table = _with_last(torch.stack(degrees), 0, dim=1)
         local = store.edge_index.long()[:, order]
         self._edge_table = _with_last(torch.cat([local, by_sender.unsqueeze(0)]), 0, dim=1)
+        inverse = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
         self._inverse = _with_last(inverse, 0.0)
-        batch = number.repeat_interleave(size)
-        whole_set = Topology(torch.stack([sender, receiver])[:, order], batch, nodes, len(store))
         self._prepared = {s: s.prepare(whole_set, capacity.graphs) for s in structures}
         self.x = None if store.x is None else _with_last(store.x.float(), 0.0)
         self.edge_attr = (
@@ -152,19 +147,16 @@ class PaddedStore:
         whole = partial(torch.tensor, device=store.device)
         self._none = whole([len(store)])
         self._zeros, self._node_room = whole([[0], [0]]), whole([capacity.nodes])
-        self._spare = whole([[capacity.nodes - 1], [capacity.edges - 1]])
-        self._node_places, self._edge_places, self._row_places = (
-            torch.arange(count, device=store.device)
-            for count in (capacity.nodes + 1, capacity.edges, capacity.rows if contexts else 0)
+        self._spare = whole([[capacity.nodes - 1], [capacity.edges - 1], [capacity.rows - 1]])
+        self._node_places, self._edge_places = (
+            torch.arange(count, device=store.device) for count in (capacity.nodes, capacity.edges)
         )
-        self._edge_numbers, self._empty = self._edge_places.int(), whole([], dtype=torch.int32)
+        self._edge_numbers = self._edge_places.int()
 
-    def size(self, graphs: Tensor) -> tuple[int, int, int]:
-        """Nodes, edges and rows of these graphs; `graphs` on the CPU, −1 for none."""
-        graphs = graphs[graphs >= 0]
-        nodes, edges = self._nodes[graphs], self._edges[graphs]
-        rows = nodes.square() if self.contexts else nodes
-        return int(nodes.sum()), int(edges.sum()), int(rows.sum())
+    def size(self, graphs: Tensor) -> tuple[int, int, int, int]:
+        """Nodes, edges, rows and messages of these graphs, on the CPU; a number −1 is for none."""
+        nodes, edges, rows, messages = self._counts[:, graphs[graphs >= 0]].sum(1).tolist()
+        return nodes, edges, rows, messages
 
     def fits(self, graphs: Tensor) -> bool:
         """Whether there is room for these graphs; `graphs` on the CPU."""
@@ -182,24 +174,25 @@ class PaddedStore:
         """
         room = self.capacity
         slots = torch.cat([torch.where(graphs < 0, self._none, graphs), self._none])  # [B + 1]
-        table = self._graph_table.index_select(1, slots)
-        size, node_first, edge_first = table[0], table[3], table[4]
-        ends = table[:3].cumsum(1)  # of nodes, edges and rows
-        starts = ends - table[:3]
+        counts = self._graph_table.index_select(1, slots)
+        first = self._first.index_select(1, slots)
+        ends = counts.cumsum(1)
+        starts = ends - counts
         graph_ptr = torch.cat([self._zeros[0], ends[0, :-1], self._node_room])
         # Nodes; those past the last graph are in the last slot, and in no table but its last entry.
-        place = self._node_places[:-1]
+        place = self._node_places
         batch = torch.searchsorted(ends[0, :-1], place, right=True)
         local = place - take(starts[0], batch)
-        node = (take(node_first, batch) + local).clamp(max=self._node_table.size(1) - 1)
+        node = (take(first[0], batch) + local).clamp(max=self._node_table.size(1) - 1)
         degrees = self._node_table.index_select(1, node)  # of those who send, and who receive
         pointers = torch.cat([self._zeros, degrees.cumsum(1)], dim=1)
         # Edges, by receiver; those past the last graph join the last node with itself.
+        spare = torch.cat([starts[:3, :-1], self._spare], dim=1)
+        places = Places(starts, ends, first, spare, batch, local, node, room.rows, room.messages)
         number = self._edge_places
-        last = self._edge_table.size(1) - 1
-        owner, edge = entries(starts[1], ends[1], edge_first, number, last)
+        owner, edge = places.entries(1, number, self._edge_table.size(1) - 1)
         within = self._edge_table.index_select(1, edge)
-        shift = torch.cat([starts[:2, :-1], self._spare], dim=1).index_select(1, owner)
+        shift = spare.index_select(1, owner)
         edge_index, out_edge = within[:2] + shift[0], within[2] + shift[1]
         inverse = take(self._inverse, slots)
         topology = Topology(edge_index, batch, room.nodes, room.graphs + 1)
@@ -213,9 +206,9 @@ class PaddedStore:
         )
         cut = Cut(topology, slots, node, edge)
         topology.found.update({s: found.cut(cut) for s, found in self._prepared.items()})
-        rows = self._table(batch, local, size, starts[2], ends)
+        rows = self.rows.table(places)
         layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
-        routes = partial(self._routes, topology, layout)
+        routes = partial(self._routes, topology, layout, places)
         present = (slots != self._none).long()
         index = PaddedIndex(topology, rows, layout, routes, present, self.most)
         flat = GraphBatch(
@@ -229,43 +222,24 @@ class PaddedStore:
         )
         return flat, index
 
-    def _routes(self, topology: Topology, layout: RowLayout) -> Routes:
+    def _routes(self, topology: Topology, layout: RowLayout, places: Places) -> Routes:
         """The routes of a batch."""
         (arrive, _), (leave, out_edge) = topology.edges_by_receiver, topology.edges_by_sender
-        receiver, first, none = topology.receiver, layout.small[0], self._empty
+        receiver, first, rows = topology.receiver, layout.small[0], self.rows.lists(places)
         senders = Neighbors(
             arrive.int(),
             take(first, topology.sender),
             self._edge_numbers,
-            none,
-            none,
+            rows.ptr,
+            rows.row,
             receiver.int(),
         )
         to = take(receiver, out_edge)
-        receivers = Neighbors(leave.int(), take(first, to), out_edge.int(), none, none, none)
+        back = rows.back_ptr, rows.back_row, rows.back_edge
+        receivers = Neighbors(leave.int(), take(first, to), out_edge.int(), *back)
         scale = take(topology.inverse_average_degree, topology.batch)
         arrived = topology.degree * scale
         return Routes(*layout.small, scale, arrived, lambda: (senders, receivers), padded=True)
-
-    def _table(
-        self, batch: Tensor, local: Tensor, size: Tensor, starts: Tensor, ends: Tensor
-    ) -> RowTable:
-        """The rows of the contexts; `starts` [B + 1] is where those of each graph begin."""
-        room, nodes = self.capacity, self._node_places
-        if not self.contexts:
-            rows = NodeRows(
-                ptr=torch.minimum(nodes, ends[0, -1:]), own=nodes[:-1], num_rows=room.nodes
-            )
-            rows.__dict__["owner"] = nodes[:-1]
-            return rows
-        first = torch.addcmul(take(starts, batch), local, take(size, batch))
-        ptr = torch.cat([first, ends[2, -1:]])
-        # Nodes that are not there have a row that nobody owns.
-        own = (first + local).clamp(max=room.rows - 1)
-        table = IdentifierRows(ptr=ptr, own=own, num_rows=room.rows, identifier=local)
-        owner = torch.searchsorted(ptr[1:], self._row_places, right=True)
-        table.__dict__["owner"] = owner.clamp(max=room.nodes - 1)
-        return table
 
 
 def _with_last(values: Tensor, last: float, dim: int = 0) -> Tensor:

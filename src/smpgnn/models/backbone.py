@@ -31,7 +31,8 @@ class Backbone(nn.Module):
         hidden_channels: width of the contexts after the first layer.
         num_layers: number L of layers.
         edge_channels: edge features that the layers take.
-        identifiers: 'onehot', 'coloring', 'neighborhood', or 'nodes' (one row a node: no contexts).
+        identifiers: 'onehot', 'coloring', 'neighborhood', 'local', or 'nodes' (one row a node: no
+            contexts).
         norm: 'batch', 'layer' or None: of the rows.
         residual: add the input of a layer to its output wherever both are equally wide.
         announced_channels: so many of the node features, the first ones, stand in the row of their
@@ -40,6 +41,7 @@ class Backbone(nn.Module):
             run them again for the gradient.
         norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
             added.
+        context_radius: hops within which a context tells nodes apart, with 'local'.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Backbone(nn.Module):
         checkpoint: bool = False,
         announced_channels: int = 0,
         norm_place: str = "before",
+        context_radius: int = 3,
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
         check_counts(hidden_channels=hidden_channels, num_layers=num_layers, at_least=1)
         if identifiers != "nodes":
             identifier_scheme(identifiers)
+        check_counts(context_radius=context_radius, at_least=1)
         check_counts(announced_channels=announced_channels, at_least=0)
         if announced_channels > in_channels:
             raise InputError(
@@ -72,7 +76,7 @@ class Backbone(nn.Module):
                 f"announced_channels goes with identifiers='onehot': a row of '{identifiers}' may "
                 "stand for several nodes."
             )
-        self.announced_channels = announced_channels
+        self.announced_channels, self.context_radius = announced_channels, context_radius
         self.in_channels, self.hidden_channels = in_channels, hidden_channels
         self.edge_channels, self.num_layers = edge_channels, num_layers
         self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
@@ -95,7 +99,7 @@ class Backbone(nn.Module):
             return ContextIndex.of_nodes(topology)
         if self.identifiers == "neighborhood":
             return GrowingIndex.of(topology, self.num_layers)
-        return ContextIndex.build(topology, self.identifiers, self.num_layers)
+        return ContextIndex.build(topology, self.identifiers, self.num_layers, self.context_radius)
 
     def checked_index(
         self,
@@ -218,6 +222,13 @@ class Backbone(nn.Module):
                 "index has rows of another kind: this network works on "
                 + ("nodes." if self.identifiers == "nodes" else "contexts.")
             )
+        wanted = self.context_radius if self.identifiers == "local" else None
+        if index.table.context_radius != wanted:
+            raise InputError(
+                f"index tells apart nodes within {_hops(index.table.context_radius)}, but this "
+                f"network within {_hops(wanted)}: build it with the same identifiers and "
+                "context_radius."
+            )
         if not (same_nodes and same_edges and same_graphs):
             raise InputError(
                 f"index is of other graphs ({topology.num_graphs} with {topology.num_nodes} nodes "
@@ -228,3 +239,7 @@ class Backbone(nn.Module):
                 f"index holds identifiers for {radius} layers, but the network has "
                 f"{self.num_layers}: build it for as many layers."
             )
+
+
+def _hops(context_radius: int | None) -> str:
+    return "as many hops as layers" if context_radius is None else f"{context_radius} hops"

@@ -36,7 +36,7 @@ class MultiTaskSMP(nn.Module):
         graph_channels: numbers to predict for each graph.
         hidden_channels: width of the contexts.
         num_layers: number of layers.
-        layer, identifiers, edge_channels, norm, norm_place, residual, checkpoint,
+        layer, identifiers, context_radius, edge_channels, norm, norm_place, residual, checkpoint,
             announced_channels, layer_options: as in `SMP`.
         extractor_channels: width of the extracted node features.
         state_channels: width of the state of a node.
@@ -66,6 +66,7 @@ class MultiTaskSMP(nn.Module):
         checkpoint: bool = False,
         announced_channels: int = 0,
         norm_place: str = "before",
+        context_radius: int = 3,
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -88,6 +89,7 @@ class MultiTaskSMP(nn.Module):
             checkpoint,
             announced_channels,
             norm_place,
+            context_radius,
         )
         self.extractor = self.extractor_type(hidden_channels, extractor_channels)
         self.recurrent = nn.GRUCell(extractor_channels, state_channels)

@@ -41,6 +41,7 @@ class NetworkSpec:
     own_terms: bool = False
     divide_update: bool = False
     norm_place: str = "before"
+    context_radius: int = 3  # of local contexts
     announced_channels: int = 0  # node features that every context knows from the start
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
     usual_nodes: float = 1.0  # of a usual training graph (for the readout 'scaled-sum')
@@ -132,6 +133,7 @@ class NetworkSpec:
         options: dict[str, Any] = {
             "layer": "fast" if fast else "default",
             "identifiers": self.identifiers,
+            "context_radius": self.context_radius,
             "towers": self.towers,
             "set_scale": self.set_scale,
             "set_terms": self.set_terms,

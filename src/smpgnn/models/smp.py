@@ -44,8 +44,10 @@ class SMP(nn.Module):
         num_layers: number of layers, and with it how many hops a node can see.
         layer: 'default' (perceptrons, edge features) or 'fast' (no edge features).
         identifiers: 'onehot' (n rows a context), 'coloring' (Algorithm 1) or 'neighborhood' (the
-            same results as 'onehot' with rows for the visible nodes only). No part of the weights:
-            a state dict loads under any scheme.
+            same results as 'onehot' with rows for the visible nodes only); or 'local' (rows for the
+            nodes within `context_radius` hops and one for all others: another network, not in the
+            paper). No part of the weights: a state dict loads under any scheme.
+        context_radius: hops within which the contexts of 'local' tell nodes apart.
         edge_channels: edge features; 0 for none.
         level: 'graph' (result [B, out_channels]) or 'node' ([N, out_channels]).
         dropout: share of the features dropped before the last map, in training.
@@ -96,6 +98,7 @@ class SMP(nn.Module):
         residual: bool = False,
         checkpoint: bool = False,
         announced_channels: int = 0,
+        context_radius: int = 3,
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -121,6 +124,7 @@ class SMP(nn.Module):
             checkpoint,
             announced_channels,
             norm_place,
+            context_radius,
         )
         width = 4 * hidden_channels if extractor_channels is None else extractor_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)

@@ -9,7 +9,7 @@ import networkx as nx
 import torch
 
 from smpgnn.coloring import coloring
-from smpgnn.identifiers import neighborhood_rows
+from smpgnn.index import ContextIndex
 from smpgnn.neighborhood import neighborhoods
 from smpgnn.theory.families import topology
 from smpgnn.theory.program import Program
@@ -97,7 +97,7 @@ def rows(family: str, graph: nx.Graph, depths: Sequence[int]) -> list[Rows]:
     found = []
     for layers in depths:
         color = coloring(batch, layers)
-        sizes = neighborhood_rows(batch, layers).ptr.diff()
+        sizes = ContextIndex.build(batch, "neighborhood", layers).table.ptr.diff()
         one = Rows(
             family,
             n,

@@ -193,6 +193,10 @@ class _OwnStep(_Step):
         return self.contexts and self.spec.identifiers == "neighborhood"
 
     @property
+    def local(self) -> bool:
+        return self.contexts and self.spec.identifiers == "local"
+
+    @property
     def passes(self) -> bool:
         return not self.fast and self.spec.message_residual
 
@@ -335,11 +339,13 @@ class _OwnStep(_Step):
     def _index(self, layer: int) -> float:
         """Bytes of the index of a layer; places of rows, messages and edges take 8 each."""
         rows, messages = self.rows[layer], self.batch.messages[layer - 1]
-        if self.fused and not self.growing:
+        if self.fused and not (self.growing or self.local):
             return (8 + 4 + 8) * rows  # owner, twice, and places
         per_row = 8 + 8 + 16 + 16  # owner, graph, ptr and scale of the lift, two lists of places
         per_message = 24  # source, target, edge
         grown = 0.0
+        if self.local:
+            per_row += 8 + 8  # the node that a row describes, and the key by which it is found
         if self.growing:
             per_row += 8 + 4 + 24  # multiplicity (twice), the way from the layer before
             grown = 8 * self.rows[layer - 1]

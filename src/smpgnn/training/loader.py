@@ -140,5 +140,8 @@ class StoreDataModule(pl.LightningDataModule):
 
 def store_bytes(store: GraphStore | PaddedStore) -> int:
     """The memory that the tensors of a store take."""
-    tensors = (value for value in vars(store).values() if isinstance(value, Tensor))
+    values = [*vars(store).values()]
+    if isinstance(store, PaddedStore):
+        values += vars(store.rows).values()
+    tensors = (value for value in values if isinstance(value, Tensor))
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
+from smpgnn.data.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.ops.backend import has_kernels
 from smpgnn.pooling import PooledNodeExtractor
@@ -32,16 +33,21 @@ def can_record(network: nn.Module, device: torch.device) -> bool:
         return False
     backbone: Any = network.backbone
     return (
-        backbone.identifiers in ("onehot", "nodes")
+        backbone.identifiers in ("onehot", "local", "nodes")
         and not backbone.checkpoint
         and all(layer.recordable for layer in backbone.layers)
         and not any(isinstance(module, PooledNodeExtractor) for module in network.modules())
     )
 
 
-def uses_contexts(network: nn.Module) -> bool:
+def data_rows(network: nn.Module, store: GraphStore) -> DataRows:
+    """The rows that this network has for the graphs of a store."""
     backbone: Any = network.backbone
-    return bool(backbone.identifiers != "nodes")
+    if backbone.identifiers == "nodes":
+        return DataNodes(store)
+    if backbone.identifiers == "local":
+        return DataLocal(store, backbone.context_radius)
+    return DataOneHot(store)
 
 
 def structures(network: nn.Module) -> list[GraphStructure[Any]]:
@@ -53,8 +59,8 @@ def structures(network: nn.Module) -> list[GraphStructure[Any]]:
 
 def padded_store(network: nn.Module, store: GraphStore, batch_size: int) -> PaddedStore:
     """Batches of so many graphs of a store, with all that the layers of a network ask for."""
-    room = Capacity.of(store, batch_size)
-    return PaddedStore(store, room, uses_contexts(network), structures(network))
+    rows = data_rows(network, store)
+    return PaddedStore(store, Capacity.of(store, batch_size, rows), rows, structures(network))
 
 
 class Recording:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-from smpgnn.catalogue import PAIRWISE
 from smpgnn.data.base import Splits
 from smpgnn.data.padded import Capacity, PaddedStore
-from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.estimate import StepMemory, step_memory
 from smpgnn.training.loader import store_bytes
+from smpgnn.training.recorded import data_rows
 from smpgnn.training.row_counts import BatchRows
 
 #: What cuBLAS keeps for itself on the streams of warm-up and recording, and for steps that are not
@@ -54,22 +53,21 @@ def recorded_memory(
     precision: str = "float32",
 ) -> RecordedMemory:
     """What a training with recorded steps needs on a GPU."""
-    contexts = spec.model in PAIRWISE
-    room = Capacity.of(splits.train, batch_size)
-    rows = room.rows if contexts else room.nodes
-    layers = spec.num_layers
+    with torch.random.fork_rng(devices=[]):
+        network = spec.build()
+    stores = splits.train, splits.val
+    padded = []
+    for store in stores:
+        rows = data_rows(network, store)
+        padded.append(PaddedStore(store, Capacity.of(store, batch_size, rows), rows))
+    room, layers = padded[0].capacity, spec.num_layers
     batch = BatchRows(
         room.graphs,
         room.nodes,
         room.edges,
-        rows=(rows,) * (layers + 1),
-        messages=(room.edges * rows / room.nodes,) * layers,
+        rows=(room.rows,) * (layers + 1),
+        messages=(max(room.messages, room.edges * room.rows / room.nodes),) * layers,
     )
     step = step_memory(spec, batch, torch.device("cuda"), optimizer=optimizer, precision=precision)
-    data = sum(_data(store, batch_size, contexts) for store in (splits.train, splits.val))
+    data = sum(map(store_bytes, stores)) + sum(map(store_bytes, padded))
     return RecordedMemory(step, data)
-
-
-def _data(store: GraphStore, batch_size: int, contexts: bool) -> int:
-    padded = PaddedStore(store, Capacity.of(store, batch_size), contexts)
-    return store_bytes(store) + store_bytes(padded)

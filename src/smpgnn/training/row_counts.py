@@ -99,14 +99,14 @@ def context_rows(sizes: Tensor, spec: NetworkSpec) -> Tensor:
 def count_rows(store: GraphStore, spec: NetworkSpec) -> RowCounts:
     """The counts of all graphs of a store.
 
-    They are exact, but for 'neighborhood' and 'coloring' on graphs of many thousand nodes with many
-    nodes in reach: there they come from a sample of the nodes.
+    They are exact, but for 'neighborhood', 'local' and 'coloring' on graphs of many thousand nodes
+    with many nodes in reach: there they come from a sample of the nodes.
     """
     store = _bare(store)
     if not _searched(spec):
         width = context_rows(store.num_nodes, spec).double() / store.num_nodes.clamp(min=1)
         return _uniform(store, width, spec.num_layers)
-    count = _count_neighborhoods if spec.identifiers == "neighborhood" else _count_colors
+    count = _COUNTS[spec.identifiers]
     cost = store.num_nodes * (store.num_nodes + store.num_edges)
     small = cost <= _TOGETHER
     parts: list[tuple[Tensor, RowCounts]] = []
@@ -115,9 +115,9 @@ def count_rows(store: GraphStore, spec: NetworkSpec) -> RowCounts:
         weight = cost[together].cumsum(0) // _TOGETHER
         for piece in torch.split(together, torch.bincount(weight).tolist()):
             if piece.numel():
-                parts.append((piece, count(store.select(piece), spec.num_layers)))
+                parts.append((piece, count(store.select(piece), spec)))
     for graph in torch.nonzero(~small).flatten():
-        parts.append((graph.view(1), count(store.select(graph.view(1)), spec.num_layers)))
+        parts.append((graph.view(1), count(store.select(graph.view(1)), spec)))
     order = torch.argsort(torch.cat([graphs for graphs, _ in parts]))
     return _join([counts for _, counts in parts], order)
 
@@ -171,8 +171,8 @@ def _uniform(store: GraphStore, width: Tensor, num_layers: int) -> RowCounts:
     return RowCounts(store.num_nodes, store.num_edges, rows, messages, ones)
 
 
-def _count_colors(store: GraphStore, num_layers: int) -> RowCounts:
-    topology = _topology(store)
+def _count_colors(store: GraphStore, spec: NetworkSpec) -> RowCounts:
+    topology, num_layers = _topology(store), spec.num_layers
     if not _at_once(topology):
         # Nodes are coloured one after the other: where there are many, the largest number of nodes
         # within 2L hops serves, which the number of colours does not exceed.
@@ -186,27 +186,53 @@ def _count_colors(store: GraphStore, num_layers: int) -> RowCounts:
     return _uniform(store, width.double(), num_layers)
 
 
-def _count_neighborhoods(store: GraphStore, num_layers: int) -> RowCounts:
-    topology = _topology(store)
+def _count_neighborhoods(store: GraphStore, spec: NetworkSpec) -> RowCounts:
+    topology, num_layers = _topology(store), spec.num_layers
     seen, nodes, _ = _sampled_balls(topology, num_layers)
     graph, size = take(topology.batch, nodes), topology.graph_size
     short = (seen < take(size, graph).unsqueeze(1)).long()
     partial = torch.zeros(len(store), num_layers + 1, dtype=torch.long)
     partial.scatter_reduce_(0, graph.unsqueeze(1).expand_as(short), short, "amax")
     before = torch.cat([partial[:, :1], partial[:, :-1]], dim=1)  # see `Balls.table`
-    rows = (seen + take(before, graph)).double()
-    share = size.double() / torch.bincount(graph, minlength=len(store)).clamp(min=1)
-    degree = take(topology.degree, nodes).double().unsqueeze(1)
-    sums = [
-        torch.zeros(len(store), values.size(1), dtype=torch.double).index_add_(0, graph, values)
-        for values in (rows, degree * rows[:, 1:])
-    ]
+    rows, messages = _graph_totals(topology, nodes, seen + take(before, graph))
     grown = torch.zeros(len(store), num_layers, dtype=torch.long)
     more = seen.diff(dim=1) > 0
     grown.scatter_reduce_(0, graph.unsqueeze(1).expand_as(more), more.long(), "amax")
     indices = (1 + grown.cumprod(1).sum(1)).clamp(max=num_layers)
-    scale = share.unsqueeze(1)
-    return RowCounts(store.num_nodes, store.num_edges, sums[0] * scale, sums[1] * scale, indices)
+    return RowCounts(store.num_nodes, store.num_edges, rows, messages[:, 1:], indices)
+
+
+def _count_local(store: GraphStore, spec: NetworkSpec) -> RowCounts:
+    topology, num_layers = _topology(store), spec.num_layers
+    seen, nodes, _ = _sampled_balls(topology, spec.context_radius)
+    rows, messages = _graph_totals(topology, nodes, seen[:, -1:] + 1)
+    ones = torch.ones_like(store.num_nodes)
+    return RowCounts(
+        store.num_nodes,
+        store.num_edges,
+        rows.expand(-1, num_layers + 1),
+        messages.expand(-1, num_layers),
+        ones,
+    )
+
+
+def _graph_totals(topology: Topology, nodes: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and messages of each graph, [G, K] each, from the rows of a sample of nodes, [S, K]."""
+    graph, rows = take(topology.batch, nodes), rows.double()
+    counted = torch.bincount(graph, minlength=topology.num_graphs).clamp(min=1)
+    share = (topology.graph_size.double() / counted).unsqueeze(1)
+    degree = take(topology.degree, nodes).double().unsqueeze(1)
+    none = torch.zeros(topology.num_graphs, rows.size(1), dtype=torch.double)
+    total, sent = (none.index_add(0, graph, values) for values in (rows, degree * rows))
+    return total * share, sent * share
+
+
+#: Schemes whose rows are found by a search.
+_COUNTS = {
+    "coloring": _count_colors,
+    "neighborhood": _count_neighborhoods,
+    "local": _count_local,
+}
 
 
 def _topology(store: GraphStore) -> Topology:
