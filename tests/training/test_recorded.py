@@ -103,7 +103,7 @@ def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
     train, val = stores()
     network = NETWORKS[name]().cuda().train()
     other = deepcopy(network)
-    recorder = Recorder(network, TASK, train, val, 16, clip=0.5)
+    recorder = Recorder(network, TASK.make_objective(), train, val, 16, clip=0.5)
     recorder.record()
     for start, count in ((0, 16), (16, 16), (32, 9), (0, 16)):
         graphs = torch.arange(start, start + count)
@@ -130,7 +130,7 @@ def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
 def test_recorded_steps_draw_anew(make: Any) -> None:
     train, val = stores()
     network = make().cuda().train()
-    recorder = Recorder(network, TASK, train, val, 16)
+    recorder = Recorder(network, TASK.make_objective(), train, val, 16)
     recorder.record()
     graphs = torch.arange(16)
     torch.manual_seed(1)
@@ -153,7 +153,7 @@ def test_a_batch_without_room_runs_the_ordinary_way(
     network = NETWORKS[name]().cuda().train()
     other = deepcopy(network)
     monkeypatch.setattr(recorded.Capacity, "of", lambda *_: Capacity(16, 150, 400, 1400, 4000))
-    recorder = Recorder(network, TASK, train, val, 16, clip=0.5)
+    recorder = Recorder(network, TASK.make_objective(), train, val, 16, clip=0.5)
     recorder.record()
     for graphs in (torch.arange(16), torch.arange(4), torch.arange(16)):
         loss, grads = eager(other, train, graphs)

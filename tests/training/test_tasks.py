@@ -156,23 +156,6 @@ def test_graph_properties_are_scored_as_the_benchmark_does() -> None:
     assert float(task.results(metrics)["log_mse"]) == pytest.approx(float(expected.mean()))
 
 
-def test_the_objective_of_graph_properties_is_the_error_or_its_logarithm() -> None:
-    part = property_graphs((5, 6), 3, seed=0).batch()
-    assert part.y is not None
-    assert part.y_node is not None
-    gaps = torch.tensor([1.0, 0.1, 0.01])
-    output = part.y_node + gaps, part.y + 10 * gaps
-    squares = torch.cat([gaps, 10 * gaps]).square()
-    assert GraphProperties().loss(output, part).item() == pytest.approx(squares.mean().item())
-    logarithms = GraphProperties(objective="log-mse").loss(output, part)
-    assert logarithms.item() == pytest.approx(squares.log10().mean().item(), abs=1e-5)
-    exact = part.y_node.clone().requires_grad_(), part.y.clone().requires_grad_()
-    loss = GraphProperties(objective="log-mse").loss(exact, part)  # no infinite gradients
-    loss.backward()
-    assert loss.item() == pytest.approx(-7.0)
-    assert all(part.grad is not None and not part.grad.any() for part in exact)
-
-
 @pytest.mark.parametrize(
     "task",
     [

@@ -30,6 +30,7 @@ class GraphModule(pl.LightningModule):
     def __init__(self, network: nn.Module, task: Task, options: TrainOptions) -> None:
         super().__init__()
         self.network, self.task, self.options = network, task, options
+        self.objective = task.make_objective()
         self.average = WeightAverage(network, options.average) if options.average else None
         self._recorder: Recorder | None = None
         self.validation = task.metrics()
@@ -82,7 +83,7 @@ class GraphModule(pl.LightningModule):
             optimizer.step()
             return None
         assert isinstance(batch, GraphBatch)
-        loss = self.task.loss(self(batch), batch)
+        loss: Tensor = self.objective(self(batch), batch)
         if self.trainer.world_size > 1:
             loss = loss * self._share(batch)
         self._losses.append(loss.detach())

@@ -21,7 +21,7 @@ from smpgnn.ops.backend import has_kernels
 from smpgnn.pooling import PooledNodeExtractor
 from smpgnn.structure import GraphStructure
 from smpgnn.training.network import run_network
-from smpgnn.training.tasks import Task
+from smpgnn.training.objective import Objective
 
 #: Runs before the recording, in which kernels are compiled and libraries set up.
 WARM_UP = 3
@@ -184,7 +184,7 @@ class Recorder:
 
     Args:
         network: in training mode while `step` is called, in eval mode while `outputs` is.
-        task: gives the loss.
+        objective: what is made small.
         train: the training data, on the device of the network.
         val: the validation data, likewise.
         batch_size: graphs in a batch.
@@ -196,7 +196,7 @@ class Recorder:
     def __init__(
         self,
         network: nn.Module,
-        task: Task,
+        objective: Objective,
         train: GraphStore,
         val: GraphStore,
         batch_size: int,
@@ -204,9 +204,10 @@ class Recorder:
         dtype: torch.dtype | None = None,
         evaluated: nn.Module | None = None,
     ) -> None:
-        self.network, self.task, self.clip, self.dtype = network, task, clip, dtype
+        self.network, self.objective, self.clip, self.dtype = network, objective, clip, dtype
         self.train = train
-        self._steps = Recording(padded_store(network, train, batch_size), self._step, network)
+        modules = nn.ModuleList([network, objective])
+        self._steps = Recording(padded_store(network, train, batch_size), self._step, modules)
         #: Outputs for validation graphs.
         self.outputs = RecordedOutputs(evaluated or network, val, batch_size, dtype)
         self._grads: list[Tensor | None] = []
@@ -231,12 +232,12 @@ class Recorder:
         batch = self.train.batch(graphs)
         self.network.zero_grad(set_to_none=True)
         with _autocast(self.dtype):
-            loss = self.task.loss(run_network(self.network, batch), batch)
+            loss = self.objective(run_network(self.network, batch), batch)
         return self._backward(loss)
 
     def _step(self, batch: GraphBatch, index: PaddedIndex) -> Tensor:
         with _autocast(self.dtype):
-            loss = self.task.loss(run_padded(self.network, batch, index), batch)
+            loss = self.objective(run_padded(self.network, batch, index), batch)
         return self._backward(loss)
 
     def _backward(self, loss: Tensor) -> Tensor:

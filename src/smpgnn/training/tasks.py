@@ -15,6 +15,7 @@ from torchmetrics.classification import MulticlassAccuracy
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.metrics import BinaryLabelAccuracy, LogMSEBySize
+from smpgnn.training.objective import LogErrors, Objective
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Task(ABC):
 
     @abstractmethod
     def loss(self, output: Any, batch: GraphBatch) -> Tensor: ...
+
+    def make_objective(self) -> Objective:
+        """What a training makes small."""
+        return Objective(self.loss)
 
     @abstractmethod
     def known(self, batch: GraphBatch) -> int:
@@ -267,9 +272,8 @@ class MultiLabel(OneLevelTask):
 class GraphProperties(Task):
     """The six targets of the graph-properties benchmark: three of nodes, three of graphs.
 
-    The loss is the mean of their squared errors or, by the objective 'log-mse', of the logarithms
-    of these, which are what is reported: then a target that is learnt well counts as much as the
-    others.
+    What is made small is the mean of their squared errors or, by the objective 'log-mse', of the
+    logarithms of these, which are what is reported (`LogErrors`).
     """
 
     objective: str = "mse"
@@ -285,17 +289,20 @@ class GraphProperties(Task):
         return 3
 
     def loss(self, output: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
+        return self.errors(output, batch).mean()
+
+    def errors(self, output: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
+        """The mean square of the errors of each target, [6]."""
         assert batch.y is not None
         assert batch.y_node is not None
         nodes = _known_mean_square(output[0], batch.y_node)
         graphs = _known_mean_square(output[1], batch.y)
-        errors = torch.cat([nodes, graphs])
-        return self._scale(errors).mean()
+        return torch.cat([nodes, graphs])
 
-    def _scale(self, errors: Tensor) -> Tensor:
+    def make_objective(self) -> Objective:
         if self.objective == "mse":
-            return errors
-        return errors.clamp(min=_LEAST_ERROR).log10()
+            return super().make_objective()
+        return LogErrors(self.errors, self.node_outputs + self.graph_outputs)
 
     def known(self, batch: GraphBatch) -> int:
         return batch.num_graphs
@@ -315,10 +322,6 @@ class GraphProperties(Task):
     def predict(self, output: tuple[Tensor, Tensor]) -> list[list[Any]]:
         rows: list[list[Any]] = output[1].float().tolist()
         return rows
-
-
-#: Squared errors below this count alike: they are rounding, and their logarithms have no bound.
-_LEAST_ERROR = 1e-7
 
 
 def _known_mean_square(output: Tensor, target: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ def train_run(
             module.record(
                 Recorder(
                     network,
-                    prepared.task,
+                    module.objective,
                     splits.train,
                     splits.val,
                     options.batch_size,
