@@ -36,7 +36,9 @@ def random_context(graphs: list[Structure], identifiers: str, seed: int) -> tupl
 
 
 @pytest.mark.parametrize("identifiers", EXACT)
-@pytest.mark.parametrize("reduce", ["mean", "sum", "scaled-sum", "max", "sum+max"])
+@pytest.mark.parametrize(
+    "reduce", ["mean", "sum", "scaled-sum", "max", "sum+max", "mean+scaled-sum"]
+)
 @given(graphs=batches(max_nodes=7), seed=seeds())
 def test_graph_extractor_equals_the_oracle(
     reduce: str, identifiers: str, graphs: list[Structure], seed: int

@@ -206,7 +206,7 @@ ENTRIES = (
 
 BY_NAME = {entry.name: entry for entry in ENTRIES}
 #: How networks may join the nodes of a graph; with '+' both ways side by side.
-READOUTS = ("mean", "sum", "scaled-sum", "max", "mean+max", "sum+max")
+READOUTS = ("mean", "sum", "scaled-sum", "max", "mean+max", "sum+max", "mean+scaled-sum")
 #: Which rows a context may have.
 IDENTIFIERS = ("onehot", "coloring", "neighborhood", "local")
 #: What a norm of rows may be put to: the input of a layer, or its result.

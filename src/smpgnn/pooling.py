@@ -21,7 +21,8 @@ class Readout(nn.Module):
     Args:
         channels: width of the values of a node.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum', 'scaled-sum', 'max', or two: 'mean+max', 'sum+max'.
+        reduce: 'mean', 'sum', 'scaled-sum', 'max', or two of them: 'mean+max', 'sum+max',
+            'mean+scaled-sum'.
         usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
     """
 
@@ -74,7 +75,8 @@ class GraphExtractor(Readout):
     Args:
         in_channels: width of the contexts.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum', 'scaled-sum', 'max', or two: 'mean+max', 'sum+max'.
+        reduce: 'mean', 'sum', 'scaled-sum', 'max', or two of them: 'mean+max', 'sum+max',
+            'mean+scaled-sum'.
         usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
 
     Shapes: rows [P, in_channels] to [B, out_channels].
@@ -180,8 +182,8 @@ class NodePooling(Readout):
     Args:
         in_channels: width of the rows.
         out_channels: width of the result (and of the hidden layer).
-        reduce: 'mean', 'sum' or 'max' over the nodes of a graph, or 'mean+max', 'sum+max'; with
-            'scaled-sum' the sum is divided by `usual_nodes`.
+        reduce: 'mean', 'sum' or 'max' over the nodes of a graph, 'scaled-sum' for the sum divided
+            by `usual_nodes`, or two of them: 'mean+max', 'sum+max', 'mean+scaled-sum'.
         usual_nodes: nodes of a usual graph.
 
     Shapes: rows [N, in_channels], one a node, to [B, out_channels].

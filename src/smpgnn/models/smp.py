@@ -56,9 +56,10 @@ class SMP(nn.Module):
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
             an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
             with weights of its own is shared by all extractors.
-        readout: for graphs: 'mean', 'sum', 'scaled-sum', 'max', 'mean+max' or 'sum+max', how the
-            extractor joins nodes and pairs; with 'max' what is learned on small graphs holds on
-            larger ones where one place decides, 'scaled-sum' suits what is a sum over its parts.
+        readout: for graphs: 'mean', 'sum', 'scaled-sum', 'max' or two of them ('mean+max',
+            'sum+max', 'mean+scaled-sum'), how the extractor joins nodes and pairs; with 'max' what
+            is learned on small graphs holds on larger ones where one place decides, 'scaled-sum'
+            suits what is a sum over its parts.
         usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
         norm: 'batch', 'layer' or None: of the rows.
         norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
