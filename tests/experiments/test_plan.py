@@ -13,6 +13,7 @@ from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Plan, Request, make_plan
 from smpgnn.experiments.protocol import Reduction, settings_of
 from smpgnn.experiments.records import Choice, Trial, write_choice
+from smpgnn.experiments.tables import TABLES
 
 
 def plan(tmp_path: Path, table: str = "cycle_detection", **changes: Any) -> Plan:
@@ -58,20 +59,24 @@ def test_a_selection_and_its_table_share_their_runs(tmp_path: Path) -> None:
 
 
 def test_a_row_of_another_table_is_trained_there_once(tmp_path: Path) -> None:
-    found = plan(tmp_path, "zinc_parts", seeds=(0,))
+    name, home = "graph_properties_marker", "graph_properties"
+    found = plan(tmp_path, name, seeds=(0,))
     places = [(final.job.table, final.job.row) for final in found.finals]
-    assert places[0] == ("zinc", "SMP")
-    assert {table for table, _ in places[1:]} == {"zinc_parts"}
+    assert places == [
+        (home, "Fast SMP"), (name, "Fast SMP, every context"),
+        (home, "SMP"), (name, "SMP, every context"),
+    ]  # fmt: skip
     both = [
-        Request(name, seeds=(0,), results=str(tmp_path), work_dir=str(tmp_path))
-        for name in ("zinc_parts", "zinc")
+        Request(table, seeds=(0,), results=str(tmp_path), work_dir=str(tmp_path))
+        for table in (name, home)
     ]
-    assert len(make_plan(both).finals) == 8 + 2 * 7 - 1
-    write(tmp_path / "r", made("zinc", "SMP", "with edge features", 0, 0.1))
-    assert done(plan(tmp_path, "zinc_parts", seeds=(0,))) == [True] + 7 * [False]
-    write(tmp_path / "r", made("zinc", "GIN", "with edge features", 0, 0.1, protocol="paper"))
+    assert len(make_plan(both).finals) == 8 + 2
+    for cell in TABLES[home].cells:
+        write(tmp_path / "r", made(home, "SMP", cell.name, 0, -3.0))
+    assert done(plan(tmp_path, name, seeds=(0,))) == [False, False, True, False]
+    write(tmp_path / "r", made(home, "GIN", "dist", 0, -2.0, protocol="paper"))
     with pytest.raises(InputError, match="is of protocol 'paper'"):
-        plan(tmp_path, "zinc_parts")
+        plan(tmp_path, name)
 
 
 def test_records_answer_their_cells(tmp_path: Path) -> None:

@@ -87,14 +87,14 @@ def test_ours_stands_beside_the_papers(results: Path) -> None:
 
 
 def test_a_row_of_another_table_is_shown_beside_the_others(tmp_path: Path) -> None:
-    base = made("zinc", "SMP", "with edge features", 0, 0.1384)
-    write(tmp_path, base, made("zinc", "SMP", "no edge features", 0, 0.2))
+    write(tmp_path, made("graph_properties", "SMP", "average", 0, -3.5912))
     report = {t.table.name: t for t in collect(tmp_path).tables}
-    assert report["zinc_parts"].records == ()  # nothing of its own yet
-    write(tmp_path, made("zinc_parts", "one tower, same width", "with edge features", 0, 0.1311))
-    rows = read(page(collect(tmp_path))).cells["zinc_parts"][0]
-    assert [" ".join(row[1].split()) for row in rows[1:3]] == ["0.138", "0.131"]
-    assert "| one tower, same width | 0.131 |" in markdown(collect(tmp_path))
+    assert report["graph_properties_marker"].records == ()  # nothing of its own yet
+    write(tmp_path, made("graph_properties_marker", "SMP, every context", "average", 0, -3.7))
+    rows = read(page(collect(tmp_path))).cells["graph_properties_marker"][0]
+    shown = {row[0].strip(): " ".join(row[1].split()) for row in rows[1:]}
+    assert (shown["SMP"], shown["SMP, every context"]) == ("−3.59", "−3.70")
+    assert "| SMP, every context | −3.70 |" in markdown(collect(tmp_path))
 
 
 def test_what_smp_reached_is_said_first(results: Path) -> None:

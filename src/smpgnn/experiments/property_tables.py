@@ -57,13 +57,13 @@ PROPERTIES = (
         title="Beyond the paper: what the parts of the authors' code are worth on graph properties",
         measure="targets",
         rows=(
-            replace(SMP, of="graph_properties"),
+            SMP,
             # 42 channels in one tower have as many parameters as 64 in eight
             *parts_of_smp(narrow=42),
             Row("with the neighbour in its message", "smp", {"message_residual": True}),
         ),
         trainings=_properties(),
-        note=f"SMP is that of Table 2; every other row differs from it in one thing. {PARTS_NOTE}",
+        note=f"SMP is built as in Table 2; every other row differs in one thing. {PARTS_NOTE}",
         like="graph_properties",
     ),
     _table(
