@@ -10,6 +10,8 @@ from torch import Tensor
 
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphBatch
+from smpgnn.options import PropertiesOptions
+from smpgnn.training.module import GraphModule
 from smpgnn.training.objective import LEAST_ERROR, LogErrors
 from smpgnn.training.tasks import GraphProperties
 
@@ -55,3 +57,18 @@ def test_exact_outputs_have_no_infinite_gradient() -> None:
     loss.backward()
     assert loss.item() == pytest.approx(math.log10(LEAST_ERROR))
     assert all(part.grad is not None and not part.grad.any() for part in exact)
+
+
+def test_running_means_go_into_checkpoints() -> None:
+    modules = [
+        GraphModule(
+            torch.nn.Linear(1, 1), GraphProperties(objective="log-mse"), PropertiesOptions()
+        )
+        for _ in range(2)
+    ]
+    first, second = (module.objective for module in modules)
+    value = first(*off_by(GAPS))
+    modules[1].load_state_dict(modules[0].state_dict())
+    assert torch.equal(second.total, first.total)
+    assert second.weight > 0
+    assert second(*off_by(GAPS)).item() == pytest.approx(value.item(), abs=1e-6)
