@@ -148,8 +148,9 @@ class PaddedStore:
         self._none = whole([len(store)])
         self._zeros, self._node_room = whole([[0], [0]]), whole([capacity.nodes])
         self._spare = whole([[capacity.nodes - 1], [capacity.edges - 1], [capacity.rows - 1]])
-        self._node_places, self._edge_places = (
-            torch.arange(count, device=store.device) for count in (capacity.nodes, capacity.edges)
+        rooms = capacity.nodes + 1, capacity.edges, capacity.rows + 1, capacity.messages
+        self._node_places, self._edge_places, self._row_places, self._message_places = (
+            torch.arange(count, device=store.device) for count in rooms
         )
         self._edge_numbers = self._edge_places.int()
 
@@ -180,7 +181,7 @@ class PaddedStore:
         starts = ends - counts
         graph_ptr = torch.cat([self._zeros[0], ends[0, :-1], self._node_room])
         # Nodes; those past the last graph are in the last slot, and in no table but its last entry.
-        place = self._node_places
+        place = self._node_places[:-1]
         batch = torch.searchsorted(ends[0, :-1], place, right=True)
         local = place - take(starts[0], batch)
         node = (take(first[0], batch) + local).clamp(max=self._node_table.size(1) - 1)
@@ -188,7 +189,8 @@ class PaddedStore:
         pointers = torch.cat([self._zeros, degrees.cumsum(1)], dim=1)
         # Edges, by receiver; those past the last graph join the last node with itself.
         spare = torch.cat([starts[:3, :-1], self._spare], dim=1)
-        places = Places(starts, ends, first, spare, batch, local, node, room.rows, room.messages)
+        numbers = self._node_places, self._row_places, self._message_places
+        places = Places(starts, ends, first, spare, batch, local, node, *numbers)
         number = self._edge_places
         owner, edge = places.entries(1, number, self._edge_table.size(1) - 1)
         within = self._edge_table.index_select(1, edge)

@@ -51,7 +51,8 @@ class Places:
 
     Shapes: starts, ends, first [4, B + 1], for nodes, edges, rows and messages: where those of a
     graph begin and end in the batch, and begin in the data set; spare [3, B + 1]; batch, local,
-    node [N], the graph of a node, its place there, and its place in the data set.
+    node [N], the graph of a node, its place there, and its place in the data set; nodes [N + 1],
+    rows [P + 1], messages [M], the numbers 0, 1, … of the places of a batch.
     """
 
     starts: Tensor
@@ -61,12 +62,17 @@ class Places:
     batch: Tensor
     local: Tensor
     node: Tensor
-    num_rows: int
-    num_messages: int
+    nodes: Tensor
+    rows: Tensor
+    messages: Tensor
 
     @property
     def num_nodes(self) -> int:
         return self.batch.numel()
+
+    @property
+    def num_rows(self) -> int:
+        return self.rows.numel() - 1
 
     def entries(self, kind: int, places: Tensor, last: int) -> tuple[Tensor, Tensor]:
         """The graphs and table entries of edges (1), rows (2) or messages (3); see `entries`."""
@@ -111,10 +117,9 @@ class DataNodes(DataRows):
     """One row a node."""
 
     def table(self, places: Places) -> NodeRows:
-        nodes = torch.arange(places.num_nodes + 1, device=self.sizes.device)
-        ptr = torch.minimum(nodes, places.ends[0, -1:])
-        rows = NodeRows(ptr=ptr, own=nodes[:-1], num_rows=places.num_nodes)
-        rows.__dict__["owner"] = nodes[:-1]
+        ptr, own = torch.minimum(places.nodes, places.ends[0, -1:]), places.nodes[:-1]
+        rows = NodeRows(ptr=ptr, own=own, num_rows=places.num_nodes)
+        rows.__dict__["owner"] = own
         return rows
 
 
@@ -133,8 +138,7 @@ class DataOneHot(DataRows):
         # Nodes that are not there have a row that nobody owns.
         own = (first + places.local).clamp(max=places.num_rows - 1)
         table = IdentifierRows(ptr=ptr, own=own, num_rows=places.num_rows, identifier=places.local)
-        rows = torch.arange(places.num_rows, device=ptr.device)
-        owner = torch.searchsorted(ptr[1:], rows, right=True)
+        owner = torch.searchsorted(ptr[1:], places.rows[:-1], right=True)
         table.__dict__["owner"] = owner.clamp(max=places.num_nodes - 1)
         return table
 
@@ -196,16 +200,14 @@ class DataLocal(DataRows):
     def lists(self, places: Places) -> RowLists:
         graph, row = self._cut_rows(places)
         ptr, back_ptr = self._rows[2:].index_select(1, row) + take(places.starts[3].int(), graph)
-        message = torch.arange(places.num_messages, device=ptr.device)
-        graph, entry = places.entries(3, message, self._messages.size(1) - 1)
+        graph, entry = places.entries(3, places.messages, self._messages.size(1) - 1)
         sent, received, edge = self._messages.index_select(1, entry)
         spare = places.spare.int().index_select(1, graph)
         return RowLists(ptr, sent + spare[2], back_ptr, received + spare[2], edge + spare[1])
 
     def _cut_rows(self, places: Places) -> tuple[Tensor, Tensor]:
         """The graph of each row of a batch and its place in the table, and those past the last."""
-        rows = torch.arange(places.num_rows + 1, device=self._rows.device)
-        return places.entries(2, rows, self._rows.size(1) - 1)
+        return places.entries(2, places.rows, self._rows.size(1) - 1)
 
 
 def _table(*columns: Tensor) -> Tensor:
