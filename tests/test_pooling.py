@@ -12,6 +12,7 @@ from strategies import (
     Structure,
     assert_same,
     batches,
+    cycle,
     make_case,
     path,
     randomize,
@@ -21,7 +22,14 @@ from strategies import (
 from torch_geometric.nn import MeanAggregation
 
 from smpgnn import GraphExtractor, InputError, LocalContext, NodeExtractor
-from smpgnn.pooling import PooledNodeExtractor, resolve_aggregation
+from smpgnn.catalogue import READOUTS
+from smpgnn.pooling import (
+    NodePooling,
+    PooledNodeExtractor,
+    Readout,
+    perceptrons,
+    resolve_aggregation,
+)
 
 
 def random_context(graphs: list[Structure], identifiers: str, seed: int) -> tuple:
@@ -116,6 +124,21 @@ def test_an_empty_graph_has_the_features_of_zeros() -> None:
     zeros = torch.zeros(4, dtype=torch.float64)
     expected = module.out(module.hidden(zeros).relu())
     assert_same(module(context, index)[1], expected)
+
+
+@pytest.mark.parametrize("kind", [GraphExtractor, NodePooling])
+@pytest.mark.parametrize("reduce", READOUTS)
+def test_readouts_of_several_layers_at_once(reduce: str, kind: type[Readout]) -> None:
+    """What is pooled and the perceptrons of all layers equal those of one layer after the other."""
+    index = make_case([path(4), ODD["empty"], cycle(3)]).index("onehot")
+    shape = 3, index.num_rows, 2
+    rows = torch.randn(shape, dtype=torch.float64).requires_grad_()
+    contexts = [LocalContext(layer, index.layout) for layer in rows]
+    modules = torch.nn.ModuleList(kind(2, 5, reduce, usual_nodes=4.5) for _ in contexts)
+    randomize(modules)
+    expected = [module(context, index) for module, context in zip(modules, contexts, strict=True)]
+    together = perceptrons(list(modules), modules[0].pool(iter(contexts), index))
+    assert_same(together, torch.stack(expected, dim=1), modules, [rows])
 
 
 def test_aggregations_are_found_by_name_or_taken_as_they_are() -> None:

@@ -239,15 +239,18 @@ class ContextIndex:
 
     def graph_mean(self, values: Tensor) -> Tensor:
         """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
-        sizes = self._graph_sizes
-        if values.dtype not in sizes:
+        return self.graph_sum(values) / self.graph_size(values.dtype)
+
+    def graph_size(self, dtype: torch.dtype) -> Tensor:
+        """n of each graph, at least 1, [B, 1]."""
+        if dtype not in self._graph_sizes:
             least = self.topology.graph_size.clamp(min=1)
-            sizes[values.dtype] = least.to(values.dtype).unsqueeze(1)
-        return self.graph_sum(values) / sizes[values.dtype]
+            self._graph_sizes[dtype] = least.to(dtype).unsqueeze(1)
+        return self._graph_sizes[dtype]
 
     @cached_property
     def _graph_sizes(self) -> dict[torch.dtype, Tensor]:
-        """n of each graph, at least 1, [B, 1], in the types that were asked for."""
+        """`graph_size` in the types that were asked for."""
         return {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -29,35 +30,64 @@ class Readout(nn.Module):
     def __init__(self, channels: int, out_channels: int, reduce: str, usual_nodes: float) -> None:
         super().__init__()
         check_readout("reduce", reduce, usual_nodes)
-        self.reduce, self.usual_nodes = reduce, usual_nodes
+        self.channels, self.reduce, self.usual_nodes = channels, reduce, usual_nodes
         self.ways = reduce.split("+")
         self.hidden = nn.Linear(len(self.ways) * channels, out_channels)
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        return self.perceptron(self.pool(context, index))
+        return self.perceptron(self.pool([context], index)[:, 0])
 
-    def pool(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        """The values of the nodes of each graph, joined each way, side by side."""
-        parts = [self._join(way, self.values(way, context), index) for way in self.ways]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+    def pool(self, contexts: Iterable[LocalContext], index: ContextIndex) -> Tensor:
+        """The values of the nodes of each graph in L contexts, joined in one go for all of them.
+
+        Shape of the result: [B, L, ways · channels].
+        """
+        kinds = dict.fromkeys(map(_kind, self.ways))
+        layers = [{kind: self.values(kind, context) for kind in kinds} for context in contexts]
+        joined = {}
+        for kind in kinds:
+            values = torch.cat([part for layer in layers for part in layer[kind]], dim=1)
+            join = index.graph_max if kind == "max" else index.graph_sum
+            joined[kind] = join(values).view(-1, len(layers), self.channels)
+        parts = [self._scaled(way, joined[_kind(way)], index) for way in self.ways]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 
     def perceptron(self, pooled: Tensor) -> Tensor:
         """What is pooled, […, channels] or twice that, to […, out_channels]."""
         out: Tensor = self.out(F.relu(self.hidden(pooled)))
         return out
 
-    def values(self, way: str, context: LocalContext) -> Tensor:
-        """What is joined this way, [N, channels]."""
+    def values(self, kind: str, context: LocalContext) -> list[Tensor]:
+        """What is joined of each node, side by side [N, channels]; a context by its 'mean', …."""
         raise NotImplementedError
 
-    def _join(self, way: str, values: Tensor, index: ContextIndex) -> Tensor:
+    def _scaled(self, way: str, joined: Tensor, index: ContextIndex) -> Tensor:
+        """Sums over the nodes of a graph as this way has them, [B, L, channels]."""
         if way == "mean":
-            return index.graph_mean(values)
-        if way == "max":
-            return index.graph_max(values)
-        total = index.graph_sum(values)
-        return total / self.usual_nodes if way == "scaled-sum" else total
+            return joined / index.graph_size(joined.dtype).unsqueeze(1)
+        return joined / self.usual_nodes if way == "scaled-sum" else joined
+
+
+def _kind(way: str) -> str:
+    """How rows of a context are joined, 'mean', 'sum' or 'max', where nodes are joined this way."""
+    return "mean" if way == "scaled-sum" else way
+
+
+def perceptrons(readouts: Sequence[Readout], pooled: Tensor) -> Tensor:
+    """What is pooled in L contexts, each through the perceptron of its own readout.
+
+    All of them are two products. Shapes: pooled [B, L, …], result [B, L, out_channels].
+    """
+    hidden = F.relu(_products([readout.hidden for readout in readouts], pooled.permute(1, 2, 0)))
+    return _products([readout.out for readout in readouts], hidden).permute(2, 0, 1)
+
+
+def _products(maps: Sequence[nn.Linear], columns: Tensor) -> Tensor:
+    """L maps of columns [L, in, B] to [L, out, B]; the gradients of the weights lie as these do."""
+    weights = torch.stack([linear.weight for linear in maps])
+    biases = torch.stack([linear.bias for linear in maps])
+    return torch.baddbmm(biases.unsqueeze(2), weights, columns)
 
 
 class GraphExtractor(Readout):
@@ -87,14 +117,13 @@ class GraphExtractor(Readout):
     ) -> None:
         super().__init__(2 * in_channels, out_channels, reduce, usual_nodes)
 
-    def values(self, way: str, context: LocalContext) -> Tensor:
-        if way == "max":
-            rows = context.max()
-        elif way == "sum":
-            rows = context.sum()
-        else:  # where all contexts have equally many rows, the mean of means is the mean
-            rows = context.mean()
-        return torch.cat([context.own(), rows], dim=1)
+    def values(self, kind: str, context: LocalContext) -> list[Tensor]:
+        if kind == "max":
+            return [context.own(), context.max()]
+        if kind == "sum":
+            return [context.own(), context.sum()]
+        # where all contexts have equally many rows, the mean of means is the mean
+        return [context.own(), context.mean()]
 
 
 class NodeExtractor(nn.Module):
@@ -194,8 +223,8 @@ class NodePooling(Readout):
     ) -> None:
         super().__init__(in_channels, out_channels, reduce, usual_nodes)
 
-    def values(self, way: str, context: LocalContext) -> Tensor:
-        return context.own()
+    def values(self, kind: str, context: LocalContext) -> list[Tensor]:
+        return [context.own()]
 
 
 class RowExtractor(nn.Module):

@@ -59,7 +59,7 @@ def test_the_largest_terms_do_not_fade_in_larger_graphs() -> None:
             alone = make_case([path(n + 4)], 0)
             other = alone.index("onehot")
             last = [list(model.backbone(None, None, i))[-1] for i in (index, other)]
-            with_cycle, without = pool(last[0], index), pool(last[1], other)
+            with_cycle, without = pool(last[:1], index), pool(last[1:], other)
             features[readout, n] = float((with_cycle - without).detach().abs().max())
     assert features["mean", 60] < 0.5 * features["mean", 6]
     assert features["max", 60] > 0.5 * features["max", 6]

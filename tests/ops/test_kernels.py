@@ -267,3 +267,16 @@ def test_sums_of_rows_that_are_named() -> None:
     index = torch.arange(70) * 7 % 11  # the last ten belong to no segment
     expected = torch.stack([rows[part].sum(0) for part in index[:60].split(sizes.tolist())])
     assert_same(segment.segment_sum(rows, ptr, index), expected)
+
+
+def test_rows_wider_than_a_program() -> None:
+    layout = make_case([path(4), path(2)]).index("onehot").layout
+    rows = draw(int(layout.ptr[-1]), 300).requires_grad_()
+    expected = segment_max(rows, layout.ptr, layout.owner)
+    grad = torch.randn_like(expected)
+    (back,) = torch.autograd.grad(expected, rows, grad)
+    rows = rows.detach()
+    top = segment.segment_max(rows, layout.ptr, None)
+    assert_same(top, expected.detach())
+    assert_same(segment.segment_max_backward(grad, rows, top, layout.ptr, None, False), back)
+    assert_same(segment.segment_sum(rows, layout.ptr, None), layout.plain[0](rows))

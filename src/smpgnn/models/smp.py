@@ -23,6 +23,7 @@ from smpgnn.pooling import (
     Readout,
     RowExtractor,
     check_readout,
+    perceptrons,
 )
 
 LEVELS = ("graph", "node")
@@ -178,11 +179,13 @@ class SMP(nn.Module):
         return out
 
     def _mean_over_layers(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
-        """(1/L) Σ_l Ext_l(U⁽ˡ⁾); a shared perceptron sees all layers at once."""
+        """(1/L) Σ_l Ext_l(U⁽ˡ⁾); readouts of graphs are made for all layers at once."""
         first = self.extractors[0]
-        if len(self.extractors) == 1 and isinstance(first, Readout):
-            pooled = torch.stack([first.pool(context, index) for context in contexts])
-            return first.perceptron(pooled).mean(0)
+        if isinstance(first, Readout):
+            pooled = first.pool(contexts, index)
+            if len(self.extractors) == 1:
+                return first.perceptron(pooled).mean(1)
+            return perceptrons(list(self.extractors), pooled).mean(1)  # type: ignore[arg-type]
         last = len(self.extractors) - 1
         after: list[Tensor] = [
             self.backbone.extract(self.extractors[min(number, last)], context, index)

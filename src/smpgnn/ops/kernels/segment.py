@@ -23,7 +23,7 @@ def _sum(
     BLOCK: tl.constexpr, BC: tl.constexpr, GATHER: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0)
-    c = tl.arange(0, BC)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
     total = tl.zeros([BC], ACC)
     last = tl.load(ptr + node + 1)
     for start in range(tl.load(ptr + node), last, BLOCK):
@@ -41,7 +41,7 @@ def _max(
     BLOCK: tl.constexpr, BC: tl.constexpr, WEIGHTED: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0)
-    c = tl.arange(0, BC)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
     first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
     top = tl.full([BC], -float("inf"), ACC)
     for start in range(first, last, BLOCK):
@@ -62,7 +62,7 @@ def _max_backward(
     ACC: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0)
-    c = tl.arange(0, BC)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
     there = c < C
     if PADDED:
         clear_tail(dx, ptr, K, ROWS, c, C, BLOCK)
@@ -89,13 +89,23 @@ def _max_backward(
         store_rows(dx, share * part[None, :], r, live, c, C)
 
 
+#: Columns of a program.
+_COLUMNS = 128
+
+
+def _columns(channels: int) -> tuple[int, int]:
+    """Columns of a program, and how many programs share a row."""
+    tile = min(_COLUMNS, width(channels))
+    return tile, triton.cdiv(channels, tile)
+
+
 def segment_sum(rows: Tensor, ptr: Tensor, index: Tensor | None) -> Tensor:
     """Sums of the rows index[ptr[k]:ptr[k+1]], or ptr[k]:ptr[k+1] themselves, [P, C] to [K, C]."""
     count, channels = ptr.numel() - 1, rows.size(1)
-    out = rows.new_empty(count, channels)
+    out, (tile, tiles) = rows.new_empty(count, channels), _columns(channels)
     if count:
-        _sum[(count,)](
-            rows, ptr if index is None else index, out, ptr, channels, 16, width(channels),
+        _sum[(count, tiles)](
+            rows, ptr if index is None else index, out, ptr, channels, 16, tile,
             index is not None, acc_type(rows),
         )  # fmt: skip
     return out
@@ -103,12 +113,12 @@ def segment_sum(rows: Tensor, ptr: Tensor, index: Tensor | None) -> Tensor:
 
 def segment_max(rows: Tensor, ptr: Tensor, counted: Tensor | None) -> Tensor:
     count, channels = ptr.numel() - 1, rows.size(1)
-    out = rows.new_empty(count, channels)
+    out, (tile, tiles) = rows.new_empty(count, channels), _columns(channels)
     layout = context_tiling("segment_max", rows, count, channels)
     if count:
-        _max[(count,)](
+        _max[(count, tiles)](
             rows, ptr if counted is None else counted, out, ptr, channels, layout.block,
-            width(channels), counted is not None, acc_type(rows), **layout.launch,
+            tile, counted is not None, acc_type(rows), **layout.launch,
         )  # fmt: skip
     return out
 
@@ -117,12 +127,12 @@ def segment_max_backward(
     grad: Tensor, rows: Tensor, top: Tensor, ptr: Tensor, counted: Tensor | None, padded: bool
 ) -> Tensor:
     count, channels = ptr.numel() - 1, rows.size(1)
-    dx = torch.empty_like(rows)
+    dx, (tile, tiles) = torch.empty_like(rows), _columns(channels)
     layout = context_tiling("segment_max", rows, count, channels)
     if count:
-        _max_backward[(count,)](
+        _max_backward[(count, tiles)](
             grad, rows, top, ptr if counted is None else counted, dx, ptr, channels, count,
-            rows.size(0), layout.block, width(channels), counted is not None, padded,
+            rows.size(0), layout.block, tile, counted is not None, padded,
             acc_type(rows), **layout.launch,
         )  # fmt: skip
     return dx
