@@ -9,6 +9,7 @@ from strategies import assert_same, randomize
 
 from smpgnn import InputError
 from smpgnn.layers import TowerLinear
+from smpgnn.layers.linear import joined_maps
 
 
 @pytest.mark.parametrize("towers", [1, 2, 3])
@@ -33,6 +34,18 @@ def test_matrix_is_written_row_by_row() -> None:
     with torch.no_grad():
         module.weight.copy_(torch.tensor([[[1.0, 2.0]], [[3.0, 4.0]]]))
     assert module.matrix().tolist() == [[1, 2, 0, 0], [0, 0, 3, 4]]
+
+
+def test_two_maps_as_one() -> None:
+    first, second = (randomize(TowerLinear(4, 4, 2)) for _ in range(2))
+    other = randomize(TowerLinear(4, 4), 1)
+    modules = torch.nn.ModuleList([first, second, other])
+    maps = [first.matrix(), second.matrix()], [first.offset(), second.offset()]
+    matrices, biases = joined_maps(*maps, torch.stack([other.matrix(), second.matrix()]))
+    x = torch.randn(3, 4, dtype=torch.float64)
+    expected = [other(first(x)) - other.bias, second(second(x)) - second.bias]
+    actual = [x @ matrix + bias for matrix, bias in zip(matrices, biases, strict=True)]
+    assert_same(actual, expected, modules)
 
 
 def test_towers_need_fewer_weights() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -50,6 +51,14 @@ class SMPLayer(nn.Module):
                 f"aggregation must be one of {', '.join(AGGREGATIONS)}, not {aggregation!r}."
             )
         self.aggregation = aggregation
+
+    @classmethod
+    def together(cls, layers: Sequence[Any]) -> list[Any]:
+        """What each of these layers makes of its weights before it sees a row, all in one go.
+
+        It is a last argument of their `forward`; None: there is nothing to be made.
+        """
+        return [None] * len(layers)
 
     def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
         """Û_i from U_i; the contexts as they are unless overridden."""

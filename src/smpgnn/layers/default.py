@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -11,8 +14,8 @@ from smpgnn.context import LocalContext
 from smpgnn.errors import check_counts
 from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
-from smpgnn.layers.linear import TowerLinear, assemble
-from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type
+from smpgnn.layers.linear import TowerLinear, assemble, joined_maps
+from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type, side_by_side
 from smpgnn.ops import DefaultWeights, default_core
 from smpgnn.ops.backend import WIDEST
 
@@ -109,35 +112,62 @@ class DefaultSMPLayer(SMPLayer):
         rows = rows + context.rows if self.update_residual else rows
         return context.with_rows(index.divide(rows) if self.divide_update else rows)
 
+    @property
+    def _maps(self) -> list[TowerLinear]:
+        return [
+            *self.set_map.maps,
+            self.message_receiver,
+            self.message_sender,
+            self.message_out,
+            self.update_messages,
+            self.update_own,
+            self.update_out,
+        ]
+
+    @classmethod
+    def together(cls, layers: Sequence[DefaultSMPLayer]) -> list[Matrices]:
+        """The matrices of layers of one width, in as few steps as one of them would take."""
+        maps = [layer._maps for layer in layers]
+        assembled = iter(assemble([linear for several in maps for linear in several]))
+        found = [[next(assembled) for _ in several] for several in maps]
+        terms = side_by_side([several[1:-6] for several in found])
+        receiver, sender, second, outer, own, out = zip(*(m[-6:] for m in found), strict=True)
+        stacked = torch.stack(outer)
+        biases = [layer.message_out.offset() for layer in layers]
+        relus, relus_bias = joined_maps(second, biases, stacked)
+        messages = stacked.unbind(0)
+        return [
+            Matrices(
+                [found[n][0], *terms[n]],
+                DefaultWeights(
+                    receiver=receiver[n],
+                    sender=sender[n],
+                    own=own[n],
+                    relus=relus[n],
+                    messages=messages[n],
+                    out=out[n],
+                    receiver_bias=layer.message_receiver.offset(),
+                    own_bias=layer.update_own.offset(),
+                    relus_bias=relus_bias[n],
+                    out_bias=layer.update_out.offset(),
+                ),
+            )
+            for n, layer in enumerate(layers)
+        ]
+
     def forward(
-        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+        self,
+        context: LocalContext,
+        index: ContextIndex,
+        edge_attr: Tensor | None = None,
+        made: Matrices | None = None,
     ) -> LocalContext:
+        """The new contexts; `made` is what `together` has made for this layer, where it has."""
         self.check(context, index, edge_attr)
-        *own, receiver, sender, second, outer, update, out = assemble(
-            [
-                *self.set_map.maps,
-                self.message_receiver,
-                self.message_sender,
-                self.message_out,
-                self.update_messages,
-                self.update_own,
-                self.update_out,
-            ]
-        )
-        weights = DefaultWeights(
-            receiver=receiver,
-            sender=sender,
-            own=update,
-            relus=second @ outer,
-            messages=outer,
-            out=out,
-            receiver_bias=self.message_receiver.offset(),
-            own_bias=self.update_own.offset(),
-            relus_bias=self.message_out.offset() @ outer,
-            out_bias=self.update_out.offset(),
-        )
+        made = self.together([self])[0] if made is None else made
+        weights = made.core
         message = weights.receiver, weights.sender, weights.receiver_bias
-        prepared, terms = self.set_map.with_terms(context, own, message)
+        prepared, terms = self.set_map.with_terms(context, made.set_map, message)
         rows = default_core(
             prepared.rows,
             None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
@@ -148,3 +178,11 @@ class DefaultSMPLayer(SMPLayer):
             terms=terms,
         )
         return LocalContext(index.divide(rows) if self.divide_update else rows, index.layout)
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """What a default layer makes of its weights, for `SetLinear.with_terms` and what follows."""
+
+    set_map: list[Tensor]
+    core: DefaultWeights

@@ -85,6 +85,20 @@ def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
     return [found[place] for place in range(len(linears))]
 
 
+def joined_maps(
+    firsts: Sequence[Tensor], biases: Sequence[Tensor], seconds: Tensor
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """Two maps one after the other, x ↦ (x A + b) B, as one: A B and b B, of L such pairs.
+
+    Shapes: firsts [C, D], biases [D], seconds [L, D, D'] to [C, D'] and [D'], L times each.
+    """
+    rows = [row for a, b in zip(firsts, biases, strict=True) for row in (a, b.unsqueeze(0))]
+    first = torch.cat(rows).view(len(firsts), -1, firsts[0].size(1))
+    both = torch.bmm(first, seconds)
+    matrices, offsets = torch.split(both, [first.size(1) - 1, 1], dim=1)
+    return matrices.unbind(0), offsets.flatten(0, 1).unbind(0)
+
+
 class _Whole(Function):
     """The matrix of one tower, [1, in, out] to [in, out]; its gradient lies as it does."""
 

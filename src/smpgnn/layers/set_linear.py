@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -56,16 +58,18 @@ class SetLinear(nn.Module):
         return [self.w1, self.w2, self.w3]
 
     def forward(self, context: LocalContext) -> LocalContext:
-        return self.with_terms(context, assemble(self.maps), ())[0]
+        w1, *others = assemble(self.maps)
+        return self.with_terms(context, [w1, *side_by_side([others])[0]], ())[0]
 
     def with_terms(
         self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
     ) -> tuple[LocalContext, Tensor | None]:
-        """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`."""
-        w1, w2, w3, *own = matrices
-        bias, maps = self.w2.offset(), torch.cat([w2, w3], dim=1)  # what the means meet
-        if own:  # and below it, what the own rows meet
-            maps = torch.cat([maps, torch.cat(own, dim=1)])
+        """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`.
+
+        `matrices` are W1 and, by `side_by_side`, the others.
+        """
+        (w1, maps), bias = matrices, self.w2.offset()
+        own = maps.size(0) > w1.size(0)
         center, raw, layout = None, context, context.layout
         if (
             isinstance(context, ScaledContext)
@@ -148,6 +152,18 @@ class RowLinear(nn.Module):
     ) -> tuple[LocalContext, Tensor | None]:
         """As in `SetLinear`; there is no kernel that makes the terms here."""
         return context.with_rows(F.linear(context.rows, matrices[0].t(), self.w1.bias)), None
+
+
+def side_by_side(matrices: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
+    """For each set map [W2, W3], which the means meet, and below it what the own rows meet.
+
+    Shapes: none, 2 or 4 matrices [C, D] for each set map, to none or one [C, 2 D] or [2 C, 2 D].
+    """
+    if not matrices[0]:
+        return [[] for _ in matrices]
+    halves = [torch.cat([m for maps in matrices for m in maps[half::2]]) for half in (0, 1)]
+    heights = [sum(m.size(0) for m in maps[::2]) for maps in matrices]
+    return [[part] for part in torch.split(torch.cat(halves, dim=1), heights)]
 
 
 def set_map_type(

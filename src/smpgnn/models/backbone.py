@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -137,8 +138,8 @@ class Backbone(nn.Module):
             assert x is not None
             context = index.announce(context, x[:, : self.announced_channels])
         yield index.read(context, 0)
-        for number in range(1, self.num_layers + 1):
-            arguments = number, context, edge_attr, index
+        for number, made in enumerate(self._made(), start=1):
+            arguments = number, context, edge_attr, index, made
             if self.checkpoint:
                 modules = [self.norms[number - 1], self.layers[number - 1]]
                 context = recomputed(self._after, modules, *arguments)
@@ -154,14 +155,27 @@ class Backbone(nn.Module):
             features = extractor(context, index)
         return features
 
+    def _made(self) -> list[Any]:
+        """What the layers make of their weights, for all in one go where they are of one kind."""
+        layers = list(self.layers)
+        if len({type(layer) for layer in layers}) > 1:
+            return [None] * len(layers)
+        return self.layers[0].together(layers)  # type: ignore[operator,no-any-return]
+
     def _after(
-        self, number: int, context: LocalContext, edge_attr: Tensor | None, index: ContextIndex
+        self,
+        number: int,
+        context: LocalContext,
+        edge_attr: Tensor | None,
+        index: ContextIndex,
+        made: Any,
     ) -> LocalContext:
         """The contexts after layer `number`: norm, layer, residual and what is measured of them."""
         norm, layer = self.norms[number - 1], self.layers[number - 1]
         context, here = index.enter(context, number), index.of_layer(number)
         y = None if edge_attr is None else edge_attr[: here.topology.num_edges]
-        new: LocalContext = layer(context if self.norms_results else norm(context), here, y)
+        given = () if made is None else (made,)
+        new: LocalContext = layer(context if self.norms_results else norm(context), here, y, *given)
         if self.norms_results:
             new = new.with_rows(norm(new).rows)
         if self.residual and new.num_channels == context.num_channels:
