@@ -36,6 +36,9 @@ def test_initial_contexts_hold_one_and_x_in_the_own_row(
     context = index.initial(case.x, torch.float64)
     for one, graph in zip(to_dense(context, index), case.graphs, strict=True):
         assert_same(one, oracle.initial(graph).reshape(one.shape), None, case.leaves())
+    again = context.with_rows(context.rows)  # of which nothing is known yet
+    found = [context.own(), context.mean()], [again.own(), again.mean()]
+    assert_same(*found, None, case.leaves())
 
 
 @pytest.mark.parametrize("identifiers", EXACT)

@@ -16,6 +16,7 @@ from smpgnn.incidence import Incidence
 from smpgnn.layout import RowLayout
 from smpgnn.ops import (
     Lift,
+    Moments,
     Neighbors,
     Routes,
     SparseSum,
@@ -211,8 +212,10 @@ class ContextIndex:
         """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]. Shape: x [N, F]; rows [P, 1 + F]."""
         ones = torch.ones(self.topology.num_nodes, 1, dtype=dtype, device=self.topology.device)
         own = ones if x is None else torch.cat([ones, x], dim=1)
-        zeros = own.new_zeros(self.num_rows, own.size(1))
-        return LocalContext(zeros.index_copy(0, self.table.own, own), self.layout)
+        zeros, count = own.new_zeros(self.num_rows, own.size(1)), self.layout.count.clamp(min=1)
+        known = Moments(own, own / count.unsqueeze(1))
+        rows = zeros.index_copy(0, self.table.own, own)
+        return LocalContext(rows, self.layout, moments=known)
 
     def announce(self, context: LocalContext, values: Tensor) -> LocalContext:
         """U⁽⁰⁾ whose first features are known to everybody: U_i[j, 1:1+K] = values_j for all i.

@@ -127,7 +127,9 @@ def test_fold(inside: int, outside: int, sources: int) -> None:
     matrix, both, middle = fold_reference(*inputs, total, count, 1e-5)
     given = [value.detach() for value in inputs]
     running = [torch.zeros(inside, device=DEVICE, dtype=torch.float64) for _ in range(2)]
+    running.append(torch.tensor(7, device=DEVICE))
     actual = fold.fold(given[0], middle.detach(), given[1], total, *given[2:], *running, 1e-5, 0.1)
+    assert running.pop() == 8
     assert_same(list(actual[:2]), [matrix.detach(), both.detach()])
     variance = given[1] / total
     assert_same(running, [0.1 * middle.detach(), 0.1 * variance * total / (total - 1)])
@@ -193,7 +195,7 @@ def test_default_core(
         u, edge, weights, index, message_residual=residuals[0], update_residual=residuals[1]
     )
     wa, wb, wu, wr, wm, wv = (value.detach() for value in matrices)
-    ba, *others = (value.detach() for value in biases)
+    ba, *rest = (value.detach() for value in biases)
     v = u.detach()
     ab = torch.cat([v @ wa + ba, v @ wb], dim=1)
     e = None if edge is None else edge.detach()
@@ -202,7 +204,7 @@ def test_default_core(
     owner, ptr, scale = index.layout.small_owner, routes[0], routes[2]
     relus, passed = messages.message_sums(v, ab, e, routes, passes, False)
     hidden, actual = dense.update(
-        v, relus, passed, [wu, wr, wm, wv], others, arrived, owner, ptr, adds
+        v, relus, passed, [wu, wr, wm, wv], rest, arrived, owner, ptr, adds
     )
     assert_same(actual, expected.detach())
     grad = torch.randn_like(expected)
@@ -211,12 +213,14 @@ def test_default_core(
     back = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     terms = torch.cat([wa, wb, wm, wu] if passes else [wa, wb, wu], dim=1)
     d_terms = torch.full_like(v @ terms, torch.nan)
-    sent, (d_wr, d_wv), (d_br, d_bv, d_bu) = dense.update_backward(
+    sent, others = dense.update_backward(
         grad, relus, hidden, wr, wv, arrived, owner, scale, d_terms
     )
     d_edge = messages.message_gradients(sent, ab, e, d_terms, routes, False)
     known = d_edge if edges else None
-    du, slopes, d_ba = dense.terms_backward(d_terms, v, terms, grad, adds, known)
+    du, sums = dense.terms_backward(d_terms, v, terms, grad, adds, known)
+    slopes, d_ba = sums[:-1].chunk(4 if passes else 3), sums[-1]
+    (d_wr, d_wv), (d_br, d_bv, d_bu) = others[:-3].chunk(2), others[-3:]
     d_wm = slopes[2] if passes else torch.zeros_like(wm)
     d_matrices = [slopes[0], slopes[1], slopes[-1], d_wr, d_wm, d_wv]
     d_biases = [d_ba, d_bu, d_br, d_bv]

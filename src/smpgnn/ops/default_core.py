@@ -141,7 +141,9 @@ class _DefaultCore(Function):
                 grad, u, ab, relus, hidden, edge, terms, wr, wv, routes.arrived, routes.tensors(),
                 wiring.layout.small_owner, ctx.adds, routes.padded,
             )  # fmt: skip
-            d_edge, slopes, (d_wr, d_wv), d_ba, (d_br, d_bv, d_bu) = (p.to(u.dtype) for p in parts)
+            d_edge, first, others = (part.to(u.dtype) for part in parts)
+            slopes, d_ba = first[:-1].chunk(len(terms)), first[-1]
+            (d_wr, d_wv), (d_br, d_bv, d_bu) = others[:-3].chunk(2), others[-3:]
             d_wa, d_wb, d_wu, d_wm = slopes[0], slopes[1], slopes[-1], slopes[2]
             matrices = (d_wa, d_wb, d_wu, d_wr, d_wm if ctx.passes else None, d_wv)
             biases = (d_ba, d_bu, d_br, d_bv)

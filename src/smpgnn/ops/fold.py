@@ -41,7 +41,6 @@ def fold(
     assert moments.squares is not None
     assert moments.middle is not None
     assert moments.total is not None
-    norm.batches.add_(1)
     values = [moments.mean, moments.own][: terms.size(0)]
     matrix, both = _Fold.apply(  # type: ignore[no-untyped-call]
         values[0].unsqueeze(1) if len(values) == 1 else torch.stack(values, dim=1),
@@ -81,7 +80,7 @@ class _Fold(Function):
 
         matrix, both, scale = cuda.fold(
             values, middle, squares, total, gamma, beta, w1, terms, bias, norm.running_mean,
-            norm.running_var, norm.eps, norm.momentum,
+            norm.running_var, norm.batches, norm.eps, norm.momentum,
         )  # fmt: skip
         ctx.save_for_backward(
             values, squares, gamma, beta, w1, terms, bias, middle, total, count, scale

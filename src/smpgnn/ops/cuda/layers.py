@@ -13,7 +13,7 @@ from smpgnn.ops.kernels import fold as fold_kernels
 from smpgnn.ops.kernels.tiles import accumulator
 
 
-@operator("fold", mutates=("running_mean", "running_var"))
+@operator("fold", mutates=("running_mean", "running_var", "batches"))
 def fold(
     values: Tensor,
     middle: Tensor,
@@ -26,12 +26,14 @@ def fold(
     bias: Tensor,
     running_mean: Tensor,
     running_var: Tensor,
+    batches: Tensor,
     eps: float,
     momentum: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return fold_kernels.fold(
         values.contiguous(), middle, squares, total, gamma, beta, w1.contiguous(),
-        terms.contiguous(), bias.contiguous(), running_mean, running_var, eps, momentum,
+        terms.contiguous(), bias.contiguous(), running_mean, running_var, batches, eps,
+        momentum,
     )  # fmt: skip
 
 
@@ -197,21 +199,22 @@ def default_core_backward(
     owner: Tensor,
     adds: bool,
     padded: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of u, of the edge term, of the terms' matrices, of W_r, W_v, and of the biases.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of u, of the edge term, of the terms' matrices and b_a, and of W_r, W_v, b_r, ….
 
-    `terms` are W_a, W_b, W_m where the neighbour's own context passes, and W_u.
+    `terms` are W_a, W_b, W_m where the neighbour's own context passes, and W_u. See
+    `dense.terms_backward` and `dense.update_backward`.
     """
     grad = grad.contiguous()
     d_terms = u.new_empty(u.size(0), len(terms) * u.size(1))
-    back, slopes, columns = dense.update_backward(
+    back, others = dense.update_backward(
         grad, relus, hidden, wr, wv, arrived, owner, routes[2], d_terms
     )
     d_edge = messages.message_gradients(back, ab, edge_term, d_terms, routes, padded)
     edges = None if edge_term is None else d_edge
     matrix = torch.cat(terms, 1)
-    du, others, first = dense.terms_backward(d_terms, u, matrix, grad, adds, edges)
-    return du, d_edge, others, slopes, first, columns
+    du, first = dense.terms_backward(d_terms, u, matrix, grad, adds, edges)
+    return du, d_edge, first, others
 
 
 @default_core_backward.register_fake
@@ -222,9 +225,7 @@ def _(
     edges = 0 if edge_term is None else edge_term.size(0)
     shapes = (
         (edges, channels),
-        (count, channels, channels),
-        (2, channels, channels),
-        (channels,),
-        (3, channels),
+        (count * channels + 1, channels),
+        (2 * channels + 3, channels),
     )
     return torch.empty_like(u), *(u.new_empty(shape, dtype=accumulator(u)) for shape in shapes)

@@ -60,9 +60,9 @@ def measure(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Own row and mean of each context; mean, centred squares and number of all rows."""
     own_rows, mean, within = moments.moments(rows.contiguous(), ptr, own, multiplicity)
-    if not squares:
-        nothing = mean.new_zeros(rows.size(1))
-        return own_rows, mean, nothing, nothing.clone(), mean.new_ones(1)
+    if not squares:  # nobody reads what is left empty
+        middle, spread = (mean.new_empty(rows.size(1)) for _ in range(2))
+        return own_rows, mean, middle, spread, mean.new_empty(1)
     middle, spread, total = fold_kernels.statistics(mean, within, count)
     return own_rows, mean, middle, spread, total
 

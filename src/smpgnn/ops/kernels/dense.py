@@ -135,7 +135,7 @@ def _update(
 
 @triton.jit
 def _update_backward(
-    grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, slopes, columns, owner, ROWS, C,
+    grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, parts, owner, ROWS, C,
     TERMS: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, PRECISION: tl.constexpr,
     ACC: tl.constexpr,
 ):  # fmt: skip
@@ -158,10 +158,10 @@ def _update_backward(
         nr += tl.sum(dt * came, axis=0)
         nv += tl.sum(g.to(ACC), axis=0)
         nu += tl.sum(dt, axis=0)
-    at = slopes + tl.program_id(0) * 2 * C * C
+    at = parts + tl.program_id(0) * (2 * C + 3) * C
     store_matrix(at, sr, c, c, C, C)
     store_matrix(at + C * C, sv, c, c, C, C)
-    at = columns + tl.program_id(0) * 3 * C + c
+    at += 2 * C * C + c
     tl.store(at, nr, mask=c < C)
     tl.store(at + C, nv, mask=c < C)
     tl.store(at + 2 * C, nu, mask=c < C)
@@ -169,7 +169,7 @@ def _update_backward(
 
 @triton.jit
 def _terms_backward(
-    d_terms, u, w, base, du, slopes, columns, FIRST, ROWS, C, D,
+    d_terms, u, w, base, du, parts, FIRST, ROWS, C, D,
     ADD: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
     PRECISION: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
@@ -186,8 +186,9 @@ def _terms_backward(
         store_rows(du, value, r, here, c, C)
         slope += inner(load_rows(u, r, here, c, C), g, turned, PRECISION)
         column += tl.sum(g.to(ACC), axis=0)
-    _store_blocks(slopes + tl.program_id(0) * C * D, slope, c, d, C, D)
-    tl.store(columns + tl.program_id(0) * C + d, column, mask=d < C)
+    at = parts + tl.program_id(0) * (D + 1) * C
+    _store_blocks(at, slope, c, d, C, D)
+    tl.store(at + C * D + d, column, mask=d < C)
 
 
 @triton.jit
@@ -316,35 +317,36 @@ def update_backward(
     owner: Tensor,
     scale: Tensor,
     d_terms: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the unscaled sums of relus, of W_r and W_v [2, C, C], of b_r, b_v, b_u [3, C].
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the unscaled sums of relus, and of W_r, W_v, b_r, b_v, b_u below one another.
 
-    That of u W_u + b_u is written into the last columns of `d_terms` [P, 3 C] or [P, 4 C].
+    The latter are one sum over programs, [2 C + 3, C]. The gradient of u W_u + b_u is written into
+    the last columns of `d_terms` [P, 3 C] or [P, 4 C].
     """
     size, channels = grad.shape
     back, terms = torch.empty_like(grad), d_terms.size(1) // channels
     layout = tiling("update_backward", grad, channels)
     programs = layout.programs(grad)
-    parts = grad.new_empty(programs, 2, channels, channels, dtype=accumulator(grad))
-    columns = parts.new_empty(programs, 3, channels)
+    parts = grad.new_empty(programs, 2 * channels + 3, channels, dtype=accumulator(grad))
     if size == 0:
-        return back, parts.new_zeros(2, channels, channels), columns.new_zeros(3, channels)
+        return back, parts.new_zeros(parts.shape[1:])
     _update_backward[(programs,)](
-        grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, parts, columns, owner, size,
-        channels, terms, layout.block, width(channels), precision(grad), acc_type(grad),
+        grad, relus, hidden, wr, wv, arrived, scale, back, d_terms, parts, owner, size, channels,
+        terms, layout.block, width(channels), precision(grad), acc_type(grad),
         **layout.launch,
     )  # fmt: skip
-    return back, add_up(parts), add_up(columns)
+    return back, add_up(parts)
 
 
 def terms_backward(
     d_terms: Tensor, u: Tensor, matrix: Tensor, grad: Tensor, adds: bool, d_edge: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of u, of the n matrices [n, C, C] and of the bias of the first term [C].
+) -> tuple[Tensor, Tensor]:
+    """Gradients of u, and of the n matrices and the bias of the first term below one another.
 
-    The terms u W_a + b_a, u W_b, … lie side by side in their gradients [P, n C] and in `matrix`
-    [C, n C]. `grad` comes to that of u where the layer `adds` u to its result. `d_edge` is the
-    gradient of edge terms, where there are any: it has the same sum as that of the first term.
+    The latter are one sum over programs, [n C + 1, C]. The terms u W_a + b_a, u W_b, … lie side by
+    side in their gradients [P, n C] and in `matrix` [C, n C]. `grad` comes to that of u where the
+    layer `adds` u to its result. `d_edge` is the gradient of edge terms, where there are any: it
+    has the same sum as that of the first term.
     """
     size, (channels, wide) = u.size(0), matrix.shape
     terms = wide // channels
@@ -352,17 +354,17 @@ def terms_backward(
         du = torch.addmm(grad, d_terms, matrix.t()) if adds else d_terms @ matrix.t()
         slopes = (u.t() @ d_terms).view(channels, terms, channels).transpose(0, 1)
         summed = d_terms[:, :channels] if d_edge is None else d_edge
-        return du, slopes.to(accumulator(u)).contiguous(), summed.sum(0, dtype=accumulator(u))
+        column = summed.sum(0, keepdim=True, dtype=accumulator(u))
+        return du, torch.cat([slopes.reshape(-1, channels).to(column.dtype), column])
     du, layout = torch.empty_like(u), tiling("terms_backward", u, channels)
     tile, programs = min(layout.columns, width(wide)), layout.programs(u)
-    parts = u.new_empty(programs, terms, channels, channels, dtype=accumulator(u))
-    columns = parts.new_empty(programs, channels)
+    parts = u.new_empty(programs, wide + 1, channels, dtype=accumulator(u))
     if size == 0:
-        return du, parts.new_zeros(terms, channels, channels), columns.new_zeros(channels)
+        return du, parts.new_zeros(parts.shape[1:])
     for first in range(0, wide, tile):
         _terms_backward[(programs,)](
-            d_terms, u, matrix, du if first else grad, du, parts, columns, first, size, channels,
-            wide, adds or first > 0, layout.block, width(channels), tile, precision(u),
+            d_terms, u, matrix, du if first else grad, du, parts, first, size, channels, wide,
+            adds or first > 0, layout.block, width(channels), tile, precision(u),
             acc_type(u), **layout.launch,
         )  # fmt: skip
-    return du, add_up(parts), add_up(columns)
+    return du, add_up(parts)

@@ -98,9 +98,9 @@ def statistics(mean: Tensor, within: Tensor, count: Tensor) -> tuple[Tensor, Ten
 
 @triton.jit
 def _prepare(
-    squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, matrix, offset, scale,
-    C, D, EPS: tl.constexpr, MOMENTUM: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
-    ACC: tl.constexpr,
+    squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, batches, matrix,
+    offset, scale, C, D, EPS: tl.constexpr, MOMENTUM: tl.constexpr, BC: tl.constexpr,
+    BD: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), tl.arange(0, BD)
     there = c < C
@@ -118,6 +118,7 @@ def _prepare(
     old = load_vector(running_var, c, C, ACC)
     new = old + MOMENTUM * (variance * n / tl.maximum(n - 1.0, 1.0) - old)
     tl.store(running_var + c, new.to(running_var.dtype.element_ty), mask=there)
+    tl.store(batches, tl.load(batches) + 1)
 
 
 @triton.jit
@@ -164,7 +165,7 @@ def _contexts(
 
 @triton.jit
 def _contexts_backward(
-    d_both, values, middle, scale, beta, terms, d_normal, slopes, columns, K, C, D, S: tl.constexpr,
+    d_both, values, middle, scale, beta, terms, d_normal, parts, K, C, D, S: tl.constexpr,
     TILE: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, PRECISION: tl.constexpr,
     ACC: tl.constexpr,
 ):  # fmt: skip
@@ -173,6 +174,7 @@ def _contexts_backward(
     live = i < K
     g2, g3 = load_rows(d_both, i * 2, live, d, D), load_rows(d_both + D, i * 2, live, d, D)
     arrived, spread = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
+    mine = parts + tl.program_id(0) * (S * 2 * C * D + 2 * C + D)
     for s in tl.static_range(S):
         gap = _gap(values, i * S + s, live, middle, c, C, ACC)
         normal = gap * load_vector(scale, c, C, ACC)[None, :]
@@ -181,12 +183,12 @@ def _contexts_backward(
         t2, t3 = _half_transposed(at, c, d, C, D), _half_transposed(at + D, c, d, C, D)
         value = product(g2, t2, PRECISION) + product(g3, t3, PRECISION)
         store_rows(d_normal, value, i * S + s, live, c, C)
-        into = slopes + (tl.program_id(0) * S + s) * 2 * C * D
+        into = mine + s * 2 * C * D
         store_matrix(into, inner(normal, g2, t2, PRECISION), c, d, C, 2 * D, D)
         store_matrix(into + D, inner(normal, g3, t2, PRECISION), c, d, C, 2 * D, D)
         arrived += tl.sum(value, axis=0)
         spread += tl.sum(value * gap, axis=0)
-    at = columns + tl.program_id(0) * (2 * C + D)
+    at = mine + S * 2 * C * D
     tl.store(at + c, arrived, mask=c < C)
     tl.store(at + C + c, spread, mask=c < C)
     tl.store(at + 2 * C + d, tl.sum(g2.to(ACC), axis=0), mask=d < D)
@@ -194,8 +196,9 @@ def _contexts_backward(
 
 @triton.jit
 def _weights_backward(
-    columns, d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma, d_beta, d_middle,
-    d_squares, C, D, EPS: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr, ACC: tl.constexpr,
+    columns, d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma, d_beta, d_bias,
+    d_middle, d_squares, C, D, EPS: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
+    ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), tl.arange(0, BD)
     there = c < C
@@ -208,6 +211,7 @@ def _weights_backward(
     store_matrix(d_w1, s[:, None] * slope + shift[:, None] * common[None, :], c, d, C, D)
     through = tl.sum(whole * common[None, :], axis=1)
     tl.store(d_beta + c, arrived + through, mask=there)
+    tl.store(d_bias + d, common, mask=d < D)
     ds = spread + tl.sum(slope * whole, axis=1)
     root = 1.0 / tl.sqrt(load_vector(squares, c, C, ACC) / n + EPS)
     tl.store(d_gamma + c, ds * root, mask=there)
@@ -247,19 +251,20 @@ def fold(
     bias: Tensor,
     running_mean: Tensor,
     running_var: Tensor,
+    batches: Tensor,
     eps: float,
     momentum: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The matrix [C, D], base and own-row terms side by side [K, 2 D], and the scale s [C].
 
-    The running statistics are brought up to date.
+    The running statistics and the number of `batches` are brought up to date.
     """
     (contexts, sources, _), (c, d) = values.shape, w1.shape
     matrix, scale = torch.empty_like(w1), middle.new_empty(c)
     offset, both = middle.new_empty(d), w1.new_empty(contexts, 2 * d)
     _prepare[(1,)](
-        squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, matrix, offset,
-        scale, c, d, eps, momentum, width(c), width(d), acc_type(values),
+        squares, total, middle, gamma, beta, w1, bias, running_mean, running_var, batches, matrix,
+        offset, scale, c, d, eps, momentum, width(c), width(d), acc_type(values),
     )  # fmt: skip
     tile = 16 if values.dtype == torch.float64 else _TILE
     if contexts:
@@ -294,23 +299,23 @@ def fold_backward(
     programs = triton.cdiv(contexts, tile)
     acc = accumulator(values)
     d_normal, d_values = torch.empty_like(values, dtype=acc), torch.empty_like(values)
-    slopes = values.new_empty(programs, sources, c, 2 * d, dtype=acc)
-    columns = slopes.new_empty(programs, 2 * c + d)
+    parts = values.new_empty(programs, terms.numel() + 2 * c + d, dtype=acc)
     if contexts:
         _contexts_backward[(programs,)](
-            d_both, values, middle, scale, beta, terms, d_normal, slopes, columns, contexts, c, d,
-            sources, tile, width(c), width(d), precision(w1), acc_type(values),
+            d_both, values, middle, scale, beta, terms, d_normal, parts, contexts, c, d, sources,
+            tile, width(c), width(d), precision(w1), acc_type(values),
         )  # fmt: skip
-    column = add_up(columns)
-    d_w1 = w1.new_empty(c, d, dtype=acc)
-    d_gamma, d_beta, d_middle, d_squares = (slopes.new_empty(c) for _ in range(4))
+    sums = add_up(parts)  # of the terms, then columns
+    d_w1, d_bias = w1.new_empty(c, d, dtype=acc), w1.new_empty(d, dtype=acc)
+    d_gamma, d_beta, d_middle, d_squares = (parts.new_empty(c) for _ in range(4))
     _weights_backward[(1,)](
-        column, d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma, d_beta, d_middle,
-        d_squares, c, d, eps, width(c), width(d), acc_type(values),
+        sums[terms.numel() :], d_matrix, squares, total, gamma, beta, scale, w1, d_w1, d_gamma,
+        d_beta, d_bias, d_middle, d_squares, c, d, eps, width(c), width(d), acc_type(values),
     )  # fmt: skip
     if contexts:
         _values_backward[(programs,)](
             d_normal, scale, d_middle, count, d_values, contexts, c, sources, tile, width(c),
             acc_type(values),
         )  # fmt: skip
-    return [d_values, d_squares, d_gamma, d_beta, d_w1, add_up(slopes), column[2 * c :].clone()]
+    d_terms = sums[: terms.numel()].view(terms.shape)
+    return [d_values, d_squares, d_gamma, d_beta, d_w1, d_terms, d_bias]
