@@ -116,7 +116,7 @@ class PreparedTrees(PreparedStructure[Cliques]):
         homes = take(self._homes, batch.node)
         size, first = self._segments.index_select(1, batch.slots)
         ends, last = size.cumsum(0), self._pairs.size(1) - 1
-        owner, pair = entries(ends - size, ends, first, self._places, last)
+        owner, pair = entries(ends, first + size - ends, self._places, last)
         shift = torch.stack([batch.topology.graph_ptr[:-1], trees.topology.graph_ptr[:-1]])
         # Pairs that are not there have an atom and a clique that are not there either.
         atom, clique = self._pairs.index_select(1, pair) + shift.index_select(1, owner)

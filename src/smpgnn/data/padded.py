@@ -129,8 +129,10 @@ class PaddedStore:
             for end in (whole_set.receiver, whole_set.sender)
         ]
         # Tables of graphs, nodes and edges, each with one entry more, for what is not there.
-        self._graph_table = _with_last(counts, 0, dim=1)
-        self._first = torch.cat([counts.new_zeros(4, 1), counts.cumsum(1)], dim=1)
+        # Of graphs: whether there is one, its counts, and where what is counted begins.
+        first = torch.cat([counts.new_zeros(4, 1), counts.cumsum(1)], dim=1)
+        there = _with_last(torch.ones_like(counts), 0, dim=1)[:1]
+        self._graph_table = torch.cat([there, _with_last(counts, 0, dim=1), first])
         self._node_table = _with_last(torch.stack(degrees), 0, dim=1)
         local = store.edge_index.long()[:, order]
         self._edge_table = _with_last(torch.cat([local, by_sender.unsqueeze(0)]), 0, dim=1)
@@ -174,9 +176,10 @@ class PaddedStore:
         for the graphs asked for come first.
         """
         room = self.capacity
-        slots = torch.cat([torch.where(graphs < 0, self._none, graphs), self._none])  # [B + 1]
-        counts = self._graph_table.index_select(1, slots)
-        first = self._first.index_select(1, slots)
+        slots = torch.cat([graphs.remainder(self._graph_table.size(1)), self._none])  # [B + 1]
+        present, counts, first = self._graph_table.index_select(1, slots).split_with_sizes(
+            [1, 4, 4]
+        )
         ends = counts.cumsum(1)
         starts = ends - counts
         graph_ptr = torch.cat([self._zeros[0], ends[0, :-1], self._node_room])
@@ -211,8 +214,7 @@ class PaddedStore:
         rows = self.rows.table(places)
         layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
         routes = partial(self._routes, topology, layout, places)
-        present = (slots != self._none).long()
-        index = PaddedIndex(topology, rows, layout, routes, present, self.most)
+        index = PaddedIndex(topology, rows, layout, routes, present[0], self.most)
         flat = GraphBatch(
             x=_take(self.x, node),
             edge_index=edge_index,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -18,16 +19,14 @@ from smpgnn.rows import IdentifierRows, LocalRows, NodeRows, RowTable
 from smpgnn.topology import Topology, take
 
 
-def entries(
-    starts: Tensor, ends: Tensor, first: Tensor, places: Tensor, last: int
-) -> tuple[Tensor, Tensor]:
+def entries(ends: Tensor, shift: Tensor, places: Tensor, last: int) -> tuple[Tensor, Tensor]:
     """Cut segments out of a table: the segment of each place in a batch, and its entry there.
 
-    Segments lie at starts:ends in the batch and from `first` on in the table, [B + 1] each; the
-    last one is empty and has `last` as first entry, which is that of all places past the others.
+    Segments end at `ends` in the batch and lie in the table by `shift` further on, [B + 1] each;
+    the last one is empty and has `last` as first entry, as all places past the others do.
     """
     owner = torch.searchsorted(ends[:-1], places, right=True)
-    entry = places + take(first - starts, owner)
+    entry = places + take(shift, owner)
     return owner, entry.clamp(max=last)
 
 
@@ -76,7 +75,20 @@ class Places:
 
     def entries(self, kind: int, places: Tensor, last: int) -> tuple[Tensor, Tensor]:
         """The graphs and table entries of edges (1), rows (2) or messages (3); see `entries`."""
-        return entries(self.starts[kind], self.ends[kind], self.first[kind], places, last)
+        if kind not in self._entries:
+            found = entries(self.ends[kind], self._shift[kind], places, last)
+            self._entries[kind] = found
+        return self._entries[kind]
+
+    @cached_property
+    def _entries(self) -> dict[int, tuple[Tensor, Tensor]]:
+        """What was asked for already."""
+        return {}
+
+    @cached_property
+    def _shift(self) -> Tensor:
+        """How much further on all of a graph lies in the data set than in the batch, [4, B + 1]."""
+        return self.first - self.starts
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,8 +133,8 @@ class Regression(OneLevelTask):
         # numbers, not tensors: a step that is recorded as a CUDA graph may make none from Python
         parts = zip(target.float().unbind(1), self.mean, self.scale, strict=True)
         wanted = torch.stack([(part - mean) / scale for part, mean, scale in parts], dim=1)
-        gap = (output - wanted.nan_to_num()).abs()
-        return (gap * known).sum() / known.sum().clamp(min=1)
+        gap = (output - torch.where(known, wanted, output.detach())).abs()
+        return gap.sum() / known.sum().clamp(min=1)
 
     def known(self, batch: GraphBatch) -> int:
         return int((~self.target(batch).isnan()).sum())
