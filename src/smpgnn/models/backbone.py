@@ -17,7 +17,8 @@ from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer, check_edge_attr
 from smpgnn.layers.norm import RowBatchNorm, row_norm
 from smpgnn.models.recompute import recomputed
-from smpgnn.pooling import NodeExtractor, PooledNodeExtractor
+from smpgnn.ops.backend import fused
+from smpgnn.pooling import NodeExtractor, PooledNodeExtractor, RowExtractor
 from smpgnn.rows import NodeRows
 from smpgnn.topology import Topology
 
@@ -153,6 +154,25 @@ class Backbone(nn.Module):
         else:
             features = extractor(context, index)
         return features
+
+    def extract_all(
+        self,
+        extractor: NodeExtractor | RowExtractor,
+        contexts: Iterator[LocalContext],
+        index: ContextIndex,
+    ) -> Tensor:
+        """The features of nodes that an extractor reads after each of L layers, [L, N, …].
+
+        On a GPU, where each launch has its price, they are read from all layers at once; not where
+        the rows of a layer would otherwise be dropped before the next, or differ between layers.
+        """
+        if not torch.is_grad_enabled() or self.checkpoint:
+            return torch.stack([self.extract(extractor, context, index) for context in contexts])
+        layers = list(contexts)
+        layout = layers[0].layout
+        if fused(layers[0].rows) and all(context.layout is layout for context in layers):
+            return extractor.of_layers(layers)
+        return torch.stack([self.extract(extractor, context, index) for context in layers])
 
     def _after(
         self, number: int, context: LocalContext, edge_attr: Tensor | None, index: ContextIndex

@@ -9,6 +9,8 @@ from smpgnn.ops.fast_core import fast_core
 from smpgnn.ops.fold import NormState, fold
 from smpgnn.ops.moments import Moments, measure
 from smpgnn.ops.neighbor import Lift, neighbor_sum, relu_neighbor_sum
+from smpgnn.ops.pool import pool_contexts
+from smpgnn.ops.recurrent import gated_state
 from smpgnn.ops.routes import Neighbors, Routes, find_neighbors
 from smpgnn.ops.set_map import set_linear
 from smpgnn.ops.set_to_set import NodeSets, set_to_set
@@ -29,8 +31,10 @@ __all__ = [
     "fast_core",
     "find_neighbors",
     "fold",
+    "gated_state",
     "measure",
     "neighbor_sum",
+    "pool_contexts",
     "relu_neighbor_sum",
     "segment_max",
     "segment_sum",

@@ -15,14 +15,20 @@ from smpgnn.ops.cuda.layers import (
     set_linear_backward,
     set_linear_terms,
 )
+from smpgnn.ops.cuda.recurrent import (
+    gated_state,
+    gated_state_backward,
+    set_to_set,
+    set_to_set_backward,
+)
 from smpgnn.ops.cuda.reductions import (
     measure,
     measure_backward,
+    pool,
+    pool_backward,
     segment_max,
     segment_max_backward,
     segment_sum,
-    set_to_set,
-    set_to_set_backward,
 )
 from smpgnn.ops.cuda.rivals import (
     column_sums,
@@ -40,11 +46,15 @@ __all__ = [
     "fast_core_backward",
     "fold",
     "fold_backward",
+    "gated_state",
+    "gated_state_backward",
     "measure",
     "measure_backward",
     "pairs",
     "perceptron",
     "perceptron_backward",
+    "pool",
+    "pool_backward",
     "segment_max",
     "segment_max_backward",
     "segment_sum",
