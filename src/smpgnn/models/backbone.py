@@ -183,10 +183,10 @@ class Backbone(nn.Module):
         y = None if edge_attr is None else edge_attr[: here.topology.num_edges]
         new: LocalContext = layer(context if self.norms_results else norm(context), here, y)
         if self.norms_results:
-            new = new.with_rows(norm(new).rows)
+            new = new.with_rows(norm(new).written())
         if self.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
-        contained = layer.contained and not self.norms_results
+        contained = layer.contained or self.norms_results
         if new.layout.padded and not contained and new.layout.unowned is not None:
             new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
         return self._measured(new, number)

@@ -4,6 +4,7 @@ Each has a plain form in torch; on a GPU, where Triton is installed, a fused ker
 """
 
 from smpgnn.ops.affine import add_product
+from smpgnn.ops.batch_norm import batch_norm
 from smpgnn.ops.default_core import DefaultWeights, default_core
 from smpgnn.ops.fast_core import fast_core
 from smpgnn.ops.fold import NormState, fold
@@ -26,6 +27,7 @@ __all__ = [
     "Routes",
     "SparseSum",
     "add_product",
+    "batch_norm",
     "default_core",
     "expand_rows",
     "fast_core",

@@ -5,6 +5,8 @@ which serves on the CPU, for derivatives of higher order, and as the standard of
 """
 
 from smpgnn.ops.cuda.layers import (
+    batch_norm,
+    batch_norm_backward,
     default_core,
     default_core_backward,
     fast_core,
@@ -39,6 +41,8 @@ from smpgnn.ops.cuda.rivals import (
 )
 
 __all__ = [
+    "batch_norm",
+    "batch_norm_backward",
     "column_sums",
     "default_core",
     "default_core_backward",
