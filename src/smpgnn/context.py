@@ -11,7 +11,15 @@ from torch import Tensor
 
 from smpgnn.errors import InputError
 from smpgnn.layout import RowLayout
-from smpgnn.ops import Moments, NormState, expand_rows, measure, segment_max, segment_sum
+from smpgnn.ops import (
+    Moments,
+    NormState,
+    batch_norm,
+    expand_rows,
+    measure,
+    segment_max,
+    segment_sum,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +80,11 @@ class LocalContext:
         """Give each row the value of its context: [K, C] to [P, C] (1 ⊗ value)."""
         return expand_rows(values, *self.layout.plain)
 
+    def written(self) -> Tensor:
+        """The rows, those that no context owns set to zero, [P, C]."""
+        unowned = self.layout.unowned
+        return self.rows if unowned is None else self.rows.masked_fill(unowned, 0.0)
+
     def add_own(self, values: Tensor) -> LocalContext:
         """Add to the row in which each node describes itself: U_i + 𝟙_i ⊗ values_i."""
         return self.with_rows(self.rows.index_add(0, self.layout.own, values))
@@ -87,7 +100,7 @@ class ScaledContext(LocalContext):
         raw: the contexts as they are.
         affine: makes center, scale and shift, [C] each; called at most once.
         norm: the batch norm whose scale and shift these are, where it is in training and a fused
-            set map may do its work in place of `affine`.
+            set map, or `written`, may do its work in place of `affine`; one of them, once.
     """
 
     raw: LocalContext
@@ -119,3 +132,9 @@ class ScaledContext(LocalContext):
 
     def mean(self) -> Tensor:
         return self._scaled(self.raw.mean())
+
+    def written(self) -> Tensor:
+        if self.norm is None:
+            return super().written()
+        assert self.raw.moments is not None
+        return batch_norm(self.raw.rows, self.layout, self.raw.moments, self.norm)

@@ -13,7 +13,7 @@ from smpgnn.catalogue import READOUTS
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.index import ContextIndex
-from smpgnn.ops import NodeSets, set_to_set
+from smpgnn.ops import NodeSets, pool_contexts, set_to_set
 
 
 class Readout(nn.Module):
@@ -150,9 +150,13 @@ class NodeExtractor(nn.Module):
         self.out = nn.Linear(3 * width, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        rows = self.row_out(F.relu(self.row_hidden(context.rows)))
-        v = context.with_rows(rows).measured()
-        out: Tensor = self.out(torch.cat([v.own(), v.mean(), v.max()], dim=1))
+        return self.of_layers([context])[0]
+
+    def of_layers(self, contexts: Sequence[LocalContext]) -> Tensor:
+        """The features after each of L layers, whose contexts have the same rows, [L, N, …]."""
+        rows = side_by_side([context.rows for context in contexts])
+        v = self.row_out(F.relu(self.row_hidden(rows)))
+        out: Tensor = self.out(pool_contexts(v, contexts[0].layout))
         return out
 
 
@@ -239,8 +243,18 @@ class RowExtractor(nn.Module):
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        out: Tensor = self.out(F.relu(self.hidden(context.own())))
+        return self.of_layers([context])[0]
+
+    def of_layers(self, contexts: Sequence[LocalContext]) -> Tensor:
+        """The features after each of L layers, [L, N, out_channels]."""
+        own = side_by_side([context.own() for context in contexts])
+        out: Tensor = self.out(F.relu(self.hidden(own)))
         return out
+
+
+def side_by_side(layers: Sequence[Tensor]) -> Tensor:
+    """Values after each of L layers, L times [R, C], as [L, R, C]; one is not copied."""
+    return layers[0].unsqueeze(0) if len(layers) == 1 else torch.stack(list(layers))
 
 
 def check_readout(name: str, value: str, usual_nodes: float) -> None:

@@ -10,7 +10,7 @@ import torch
 from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
 from torch import Tensor, nn
 
-from smpgnn import SMP, MultiTaskSMP
+from smpgnn import SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.ops import backend
@@ -29,6 +29,8 @@ NETWORKS: dict[str, tuple[int, Any]] = {
                                    residual=True)),
     "node level": (0, lambda s: SMP(2, 2, 3, 2, "fast", s, level="node", norm="layer")),
     "multi-task": (0, lambda s: MultiTaskSMP(2, 3, 2, 4, 2, "default", s, state_channels=3)),
+    "multi-task ablation": (0, lambda s: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", s,
+                                                       state_channels=3)),
 }  # fmt: skip
 
 

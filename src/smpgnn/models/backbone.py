@@ -18,7 +18,8 @@ from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer, check_edge_attr
 from smpgnn.layers.norm import RowBatchNorm, row_norm
 from smpgnn.models.recompute import recomputed
-from smpgnn.pooling import NodeExtractor, PooledNodeExtractor
+from smpgnn.ops.backend import fused
+from smpgnn.pooling import NodeExtractor, PooledNodeExtractor, RowExtractor
 from smpgnn.rows import NodeRows
 from smpgnn.topology import Topology
 
@@ -162,6 +163,25 @@ class Backbone(nn.Module):
             return [None] * len(layers)
         return self.layers[0].together(layers)  # type: ignore[operator,no-any-return]
 
+    def extract_all(
+        self,
+        extractor: NodeExtractor | RowExtractor,
+        contexts: Iterator[LocalContext],
+        index: ContextIndex,
+    ) -> Tensor:
+        """The features of nodes that an extractor reads after each of L layers, [L, N, …].
+
+        On a GPU, where each launch has its price, they are read from all layers at once; not where
+        the rows of a layer would otherwise be dropped before the next, or differ between layers.
+        """
+        if not torch.is_grad_enabled() or self.checkpoint:
+            return torch.stack([self.extract(extractor, context, index) for context in contexts])
+        layers = list(contexts)
+        layout = layers[0].layout
+        if fused(layers[0].rows) and all(context.layout is layout for context in layers):
+            return extractor.of_layers(layers)
+        return torch.stack([self.extract(extractor, context, index) for context in layers])
+
     def _after(
         self,
         number: int,
@@ -177,10 +197,10 @@ class Backbone(nn.Module):
         given = () if made is None else (made,)
         new: LocalContext = layer(context if self.norms_results else norm(context), here, y, *given)
         if self.norms_results:
-            new = new.with_rows(norm(new).rows)
+            new = new.with_rows(norm(new).written())
         if self.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
-        contained = layer.contained and not self.norms_results
+        contained = layer.contained or self.norms_results
         if new.layout.padded and not contained and new.layout.unowned is not None:
             new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
         return self._measured(new, number)

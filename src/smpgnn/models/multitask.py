@@ -19,6 +19,7 @@ from smpgnn.layers import (
 )
 from smpgnn.models.backbone import Backbone
 from smpgnn.models.smp import layer_factory
+from smpgnn.ops import gated_state
 from smpgnn.pooling import NodeExtractor, RowExtractor, SetToSet
 
 
@@ -123,13 +124,8 @@ class MultiTaskSMP(nn.Module):
         index.check_level("graph")
         contexts = self.backbone(x, edge_attr, index)
         next(contexts)
-        state: Tensor | None = None
-        for context in contexts:
-            features = F.relu(self.backbone.extract(self.extractor, context, index))
-            if state is None:
-                state = features.new_zeros(features.size(0), self.recurrent.hidden_size)
-            state = self.recurrent(features, state)
-        assert state is not None
+        features = F.relu(self.backbone.extract_all(self.extractor, contexts, index))
+        state = gated_state(features, tuple(self.recurrent.parameters()))
         pooled = self.set2set(state, index)
         hidden = self.graph_norm.normalize(self.graph_hidden(pooled), index.graph_multiplicity)
         return self.node_head(state), self.graph_out(F.relu(hidden))

@@ -268,7 +268,14 @@ class _OwnStep(_Step):
             return self.number * self.batch.graphs * (2 * self.width + 2 * e)
         if self.spec.checkpoint:
             return self.number * nodes * (e + recurrent)
-        return self._perceptron(layer) + self.number * nodes * recurrent
+        copied = self.number * self.rows[layer] * self.width if self._at_once else 0.0
+        return self._perceptron(layer) + copied + self.number * nodes * recurrent
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether the extractor works on copies of the rows of all layers (`extract_all`)."""
+        own_way = self.spec.checkpoint or self.growing
+        return self.fused and self.several and self.by_rows and not own_way
 
     def _perceptron(self, layer: int) -> float:
         """What an extractor that works on every row keeps: hidden and final values, pooled ones."""
@@ -297,6 +304,8 @@ class _OwnStep(_Step):
     def passing(self) -> float:
         last = self.spec.num_layers
         freed = self._extracted(last)  # when the gradient has passed the extractor and the output
+        if self._at_once:  # all has been freed, but gradients lie in place of the copies
+            freed = last * (freed - self.number * self.rows[last] * self.width)
         if self.by_rows or not self.spec.checkpoint:
             freed += self._output(last)
         again = self._inside(last) if self.spec.checkpoint else 0.0
@@ -328,7 +337,7 @@ class _OwnStep(_Step):
             return 0.0
         again = self._perceptron(self.spec.num_layers) if self.spec.checkpoint else 0.0
         gradients = (2 if self.fused else 3.25) * self.number * self.rows[-1] * self.extractor
-        return again + gradients
+        return again + gradients * (self.spec.num_layers if self._at_once else 1)
 
     @property
     def index(self) -> float:

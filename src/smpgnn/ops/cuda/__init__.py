@@ -5,6 +5,8 @@ which serves on the CPU, for derivatives of higher order, and as the standard of
 """
 
 from smpgnn.ops.cuda.layers import (
+    batch_norm,
+    batch_norm_backward,
     default_core,
     default_core_backward,
     fast_core,
@@ -15,14 +17,20 @@ from smpgnn.ops.cuda.layers import (
     set_linear_backward,
     set_linear_terms,
 )
+from smpgnn.ops.cuda.recurrent import (
+    gated_state,
+    gated_state_backward,
+    set_to_set,
+    set_to_set_backward,
+)
 from smpgnn.ops.cuda.reductions import (
     measure,
     measure_backward,
+    pool,
+    pool_backward,
     segment_max,
     segment_max_backward,
     segment_sum,
-    set_to_set,
-    set_to_set_backward,
 )
 from smpgnn.ops.cuda.rivals import (
     column_sums,
@@ -33,6 +41,8 @@ from smpgnn.ops.cuda.rivals import (
 )
 
 __all__ = [
+    "batch_norm",
+    "batch_norm_backward",
     "column_sums",
     "default_core",
     "default_core_backward",
@@ -40,11 +50,15 @@ __all__ = [
     "fast_core_backward",
     "fold",
     "fold_backward",
+    "gated_state",
+    "gated_state_backward",
     "measure",
     "measure_backward",
     "pairs",
     "perceptron",
     "perceptron_backward",
+    "pool",
+    "pool_backward",
     "segment_max",
     "segment_max_backward",
     "segment_sum",

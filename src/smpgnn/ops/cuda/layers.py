@@ -8,9 +8,59 @@ import torch
 from torch import Tensor
 
 from smpgnn.ops.cuda.operator import operator
+from smpgnn.ops.kernels import batch_norm as batch_norm_kernels
 from smpgnn.ops.kernels import dense, messages, moments
 from smpgnn.ops.kernels import fold as fold_kernels
 from smpgnn.ops.kernels.tiles import accumulator
+
+
+@operator("batch_norm", mutates=("running_mean", "running_var", "batches"))
+def batch_norm(
+    rows: Tensor,
+    ptr: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    middle: Tensor,
+    squares: Tensor,
+    total: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    batches: Tensor,
+    eps: float,
+    momentum: float,
+) -> Tensor:
+    return batch_norm_kernels.batch_norm(
+        rows.contiguous(), ptr, gamma, beta, middle, squares, total, running_mean, running_var,
+        batches, eps, momentum,
+    )  # fmt: skip
+
+
+@batch_norm.register_fake
+def _(rows: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(rows)
+
+
+@operator("batch_norm_backward")
+def batch_norm_backward(
+    grad: Tensor,
+    rows: Tensor,
+    ptr: Tensor,
+    multiplicity: Optional[Tensor],  # noqa: UP045
+    gamma: Tensor,
+    middle: Tensor,
+    squares: Tensor,
+    total: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor]:
+    """The gradient of the rows, and those of shift and scale."""
+    return batch_norm_kernels.batch_norm_backward(
+        grad.contiguous(), rows.contiguous(), ptr, multiplicity, gamma, middle, squares, total, eps
+    )
+
+
+@batch_norm_backward.register_fake
+def _(grad: Any, rows: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(rows), rows.new_empty(2, rows.size(1), dtype=accumulator(rows))
 
 
 @operator("fold", mutates=("running_mean", "running_var", "batches"))

@@ -1,4 +1,4 @@
-"""Sums, maxima and moments of the rows of contexts; Set2Set over the nodes of graphs."""
+"""Sums, maxima and moments of the rows of contexts."""
 
 # no `from __future__ import annotations`: torch reads the types of the operators
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from smpgnn.ops.cuda.operator import operator
 from smpgnn.ops.kernels import fold as fold_kernels
 from smpgnn.ops.kernels import moments, segment
-from smpgnn.ops.kernels import set_to_set as set_to_set_kernels
+from smpgnn.ops.kernels import pool as pool_kernels
 from smpgnn.ops.kernels.tiles import accumulator
 
 
@@ -60,9 +60,9 @@ def measure(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Own row and mean of each context; mean, centred squares and number of all rows."""
     own_rows, mean, within = moments.moments(rows.contiguous(), ptr, own, multiplicity)
-    if not squares:  # nobody reads what is left empty
-        middle, spread = (mean.new_empty(rows.size(1)) for _ in range(2))
-        return own_rows, mean, middle, spread, mean.new_empty(1)
+    if not squares:
+        middle, spread, total = (mean.new_empty(size) for size in (rows.size(1), rows.size(1), 1))
+        return own_rows, mean, middle, spread, total  # nobody reads the last three
     middle, spread, total = fold_kernels.statistics(mean, within, count)
     return own_rows, mean, middle, spread, total
 
@@ -99,38 +99,32 @@ def _(grad: Any, rows: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(rows)
 
 
-@operator("set_to_set")
-def set_to_set(
-    x: Tensor, weights: list[Tensor], steps: int, ptr: Tensor, counted: Optional[Tensor]  # noqa: UP045
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Hidden and read after the last step, and what is kept of all steps."""
-    weights = [weight.contiguous() for weight in weights]
-    return set_to_set_kernels.set_to_set(x.contiguous(), weights, steps, ptr, counted)
+@operator("pool")
+def pool(rows: Tensor, ptr: Tensor, own: Tensor, multiplicity: Optional[Tensor]) -> Tensor:  # noqa: UP045
+    """Own row, mean and maximum of each context after each layer, side by side."""
+    return pool_kernels.pool(rows.contiguous(), ptr, own, multiplicity)
 
 
-@set_to_set.register_fake
-def _(x: Tensor, weights: Any, steps: int, ptr: Tensor, counted: Any) -> tuple[Tensor, Tensor]:
-    count, channels = ptr.numel() - 1, x.size(1)
-    kept = x.new_empty(steps + 1, count, 8, channels, dtype=accumulator(x))
-    return x.new_empty(count, 2 * channels), kept
+@pool.register_fake
+def _(rows: Tensor, ptr: Any, own: Tensor, multiplicity: Any) -> Tensor:
+    return rows.new_empty(rows.size(0), own.numel(), 3 * rows.size(2))
 
 
-@operator("set_to_set_backward")
-def set_to_set_backward(
+@operator("pool_backward")
+def pool_backward(
     grad: Tensor,
-    x: Tensor,
-    weights: list[Tensor],
-    kept: Tensor,
+    rows: Tensor,
+    out: Tensor,
     ptr: Tensor,
-    counted: Optional[Tensor],  # noqa: UP045
-) -> tuple[Tensor, Tensor]:
-    """The gradient of x, and those of the weights one after another."""
-    weights = [weight.contiguous() for weight in weights]
-    return set_to_set_kernels.set_to_set_backward(
-        grad.contiguous(), x.contiguous(), weights, kept, ptr, counted
+    own: Tensor,
+    multiplicity: Optional[Tensor],  # noqa: UP045
+    padded: bool,
+) -> Tensor:
+    return pool_kernels.pool_backward(
+        grad.contiguous(), rows.contiguous(), out, ptr, own, multiplicity, padded
     )
 
 
-@set_to_set_backward.register_fake
-def _(grad: Tensor, x: Tensor, weights: list[Tensor], kept: Tensor, *_: Any) -> Any:
-    return torch.empty_like(x), kept.new_empty(sum(weight.numel() for weight in weights))
+@pool_backward.register_fake
+def _(grad: Any, rows: Tensor, *_: Any) -> Tensor:
+    return torch.empty_like(rows)

@@ -1,0 +1,60 @@
+"""What a node reads from its context after every layer: own row, mean and maximum, in one go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.ops.backend import fused, opaque
+from smpgnn.ops.moments import measure
+from smpgnn.ops.sparse import segment_max
+
+if TYPE_CHECKING:
+    from smpgnn.layout import RowLayout
+
+
+@opaque
+def pool_contexts(rows: Tensor, layout: RowLayout) -> Tensor:
+    """Own row, mean and maximum of each context, side by side, after each of L layers.
+
+    Shapes: rows [L, P, C], result [L, K, 3 C].
+    """
+    if not fused(rows):
+        return pool_contexts_reference(rows, layout)
+    result: Tensor = _Pool.apply(rows, layout)  # type: ignore[no-untyped-call]
+    return result
+
+
+def pool_contexts_reference(rows: Tensor, layout: RowLayout) -> Tensor:
+    """The same layer by layer, from parts."""
+    return torch.stack([_pooled(part, layout) for part in rows.unbind(0)])
+
+
+def _pooled(rows: Tensor, layout: RowLayout) -> Tensor:
+    rows, moments = measure(rows, layout, squares=False)
+    top = segment_max(rows, layout.ptr, layout.owner, layout.multiplicity, layout.padded)
+    return torch.cat([moments.own, moments.mean, top], dim=1)
+
+
+class _Pool(Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, layout: RowLayout) -> Tensor:
+        from smpgnn.ops import cuda
+
+        ctx.layout = layout
+        out: Tensor = cuda.pool(rows, *layout.small, layout.multiplicity)
+        ctx.save_for_backward(rows, out)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        from smpgnn.ops import cuda
+
+        rows, out = ctx.saved_tensors
+        layout: RowLayout = ctx.layout
+        small, counted = layout.small, layout.multiplicity
+        return cuda.pool_backward(grad, rows, out, *small, counted, layout.padded), None

@@ -1,0 +1,131 @@
+"""Batch norm whose result is written: by the kernels equal to the plain way."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
+from torch import Tensor
+
+from smpgnn.context import LocalContext, ScaledContext
+from smpgnn.index import ContextIndex
+from smpgnn.layers import RowBatchNorm
+from smpgnn.layout import RowLayout
+from smpgnn.ops import backend
+from smpgnn.ops.batch_norm import batch_norm_reference
+
+pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
+
+
+def make_layout(identifiers: str) -> RowLayout:
+    topology = make_case(GRAPHS).topology.to(DEVICE)
+    if identifiers == "nodes":
+        return ContextIndex.of_nodes(topology).layout
+    return ContextIndex.build(topology, identifiers, 2).layout
+
+
+def padded(layout: RowLayout, spare: int) -> RowLayout:
+    owner = torch.cat([layout.owner, layout.owner[-1:].expand(spare)])
+    return replace(layout, owner=owner, padded=True)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    value = 3 + 2 * torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return value.to(DEVICE).requires_grad_()
+
+
+def make(channels: int) -> RowBatchNorm:
+    return randomize(RowBatchNorm(channels)).to(DEVICE).train()
+
+
+def plain(norm: RowBatchNorm, rows: Tensor, layout: RowLayout) -> Tensor:
+    """The rows by way of center, scale and shift, which tracks the statistics."""
+    raw = LocalContext(rows, layout).measured(squares=True)
+    scaled = ScaledContext(raw, lambda: norm._affine(raw))
+    return scaled.written()
+
+
+@pytest.mark.parametrize("spare", [0, 40])
+@pytest.mark.parametrize("width", [1, 5, 80])
+@pytest.mark.parametrize("identifiers", [*SCHEMES, "nodes"])
+def test_kernels_equal_the_plain_way(identifiers: str, width: int, spare: int) -> None:
+    layout = make_layout(identifiers)
+    if spare and layout.multiplicity is not None:
+        pytest.skip("padded rows have no multiplicities")
+    layout = padded(layout, spare) if spare else layout
+    norm, rows = make(width), draw(layout.owner.numel(), width)
+    other, again = deepcopy(norm), rows.detach().clone().requires_grad_()
+    out = norm(LocalContext(rows, layout)).written()
+    assert type(out.grad_fn).__name__ == "_BatchNormBackward"
+    expected = plain(other, again, layout)
+    assert_same(out.detach(), expected.detach(), tolerance=1e-10)
+    grad = draw(*out.shape, seed=1).detach()
+    actual = torch.autograd.grad(out, [rows, *norm.parameters()], grad)
+    back = torch.autograd.grad(expected, [again, *other.parameters()], grad)
+    assert_same(list(actual), list(back), tolerance=1e-9)
+    for one, two in zip(norm.buffers(), other.buffers(), strict=True):
+        assert_same(one.double(), two.double(), tolerance=1e-10)
+    assert int(norm.num_batches_tracked) == int(other.num_batches_tracked)
+
+
+def test_rows_of_no_context_reach_nobody() -> None:
+    layout = padded(make_layout("onehot"), 9)
+    rows = draw(layout.owner.numel(), 3)
+    rows.data[-9:] = 1e300
+    out = make(3)(LocalContext(rows, layout)).written()
+    assert out.isfinite().all()
+    assert not out[-9:].any()
+    (dx,) = torch.autograd.grad(out.square().sum(), rows)
+    assert dx.isfinite().all()
+    assert not dx[-9:].any()
+
+
+def test_the_reference_is_the_same() -> None:
+    layout, norm = make_layout("coloring"), make(4)
+    rows = draw(layout.owner.numel(), 4)
+    expected = batch_norm_reference(rows, norm.weight, norm.bias, layout, norm.eps)
+    out = norm(LocalContext(rows, layout)).written()
+    assert_same(out, expected, norm, [rows], tolerance=1e-9)
+
+
+def test_derivatives_match_finite_differences() -> None:
+    layout = make_case([path(3), ODD["single"]]).topology.to(DEVICE)
+    layout = ContextIndex.build(layout, "onehot", 2).layout
+    norm = make(2)
+
+    def function(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        maps = {"weight": weight, "bias": bias}
+        context = LocalContext(rows, layout)
+        scaled: LocalContext = torch.func.functional_call(norm, maps, (context,))
+        return scaled.written()
+
+    inputs = (draw(layout.owner.numel(), 2), draw(2), draw(2, seed=1))
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+def test_operators_say_what_they_return() -> None:
+    from smpgnn.ops import cuda
+
+    layout, norm = make_layout("coloring"), make(3)
+    rows = draw(layout.owner.numel(), 3).detach()
+    maps = norm.weight.detach(), norm.bias.detach()
+    known = rows.mean(0), rows.square().sum(0), rows.new_full((1,), 9.0)
+    tests = ("test_schema", "test_faketensor")
+    buffers = norm.running_mean, norm.running_var, norm.num_batches_tracked
+    arguments = (rows, layout.small[0], *maps, *known, *buffers, 1e-5, 0.1)
+    torch.library.opcheck(cuda.batch_norm, arguments, test_utils=tests)
+    back = (rows, rows, layout.small[0], layout.multiplicity, maps[0], *known, 1e-5)
+    torch.library.opcheck(cuda.batch_norm_backward, back, test_utils=tests)
