@@ -13,7 +13,14 @@ from smpgnn.data.properties import extrapolation_splits
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Job, Request, make_plan
 from smpgnn.experiments.protocol import Reduction
-from smpgnn.experiments.records import Record, read_records
+from smpgnn.experiments.records import (
+    Choice,
+    Record,
+    Trial,
+    choice_path,
+    read_choice,
+    read_records,
+)
 from smpgnn.experiments.search import read_trial
 from smpgnn.experiments.worker import perform
 from smpgnn.training.predict import load
@@ -120,6 +127,15 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     again = replace(options, output=str(tmp_path / "final"))
     with pytest.raises(InputError, match="training diverged in epoch"):
         perform(replace(wanted, options=again))
+    trials = (Trial(1e-3, 80.0, 1, 2), Trial(1e30, 90.0, 1, 2))
+    choice = Choice(
+        wanted.table, "GIN", "4-12", "modern", True, "rule", "accuracy", trials, 1e30, {}
+    )
+    with pytest.raises(InputError, match=r"takes the next best rate, 0\.001, for all seeds"):
+        perform(replace(wanted, options=again, choice=choice))
+    written = read_choice(choice_path(wanted.results, wanted.table, "GIN", "4-12", True))
+    assert written is not None
+    assert written.chosen == 1e-3
 
 
 def test_a_finished_run_without_a_record_is_not_trained_again(tmp_path: Path) -> None:

@@ -110,6 +110,22 @@ def test_a_choice_that_was_made_is_taken(tmp_path: Path) -> None:
     assert plan(tmp_path, **want).pilots[0].choice is None
 
 
+def test_records_of_a_rate_that_was_given_up_are_made_anew(tmp_path: Path) -> None:
+    want: dict[str, Any] = {"rows": ("SMP",), "cells": ("4-12",), "seeds": (0, 1)}
+    (pilot,) = plan(tmp_path, **want).pilots
+    trials = tuple(Trial(job.options.lr, 90.0, 1, 5, readout="max") for job in pilot.trials)
+    config = settings_of(pilot.trials[0].options)
+    choice = Choice(
+        *pilot.key, "modern", False, pilot.rule, "accuracy", trials, 3e-3, config, "max"
+    )
+    write_choice(tmp_path / "r", choice)
+    for seed, rate in ((0, 3e-3), (1, 1e-2)):
+        record = made("cycle_detection", "SMP", "4 12", seed, 99.0)
+        config = {**record.config, "lr": rate, "readout": "max"}
+        write(tmp_path / "r", replace(record, config=config))
+    assert done(plan(tmp_path, **want)) == [True, False]
+
+
 def test_records_with_other_settings_are_not_passed_over(tmp_path: Path) -> None:
     want: dict[str, Any] = {"rows": ("SMP",), "cells": ("4-12",), "seeds": (0,)}
     record = made("cycle_detection", "SMP", "4 12", 0, 99.0)

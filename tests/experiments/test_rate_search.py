@@ -8,8 +8,14 @@ from smpgnn.data.cycles import cycle_splits
 from smpgnn.data.properties import property_graphs
 from smpgnn.errors import InputError
 from smpgnn.experiments.protocol import Search
-from smpgnn.experiments.records import Trial
-from smpgnn.experiments.search import best_trial, held_back, settings_hash, trial_options
+from smpgnn.experiments.records import Choice, Trial
+from smpgnn.experiments.search import (
+    best_trial,
+    held_back,
+    next_best,
+    settings_hash,
+    trial_options,
+)
 from smpgnn.experiments.table import Row
 from smpgnn.options import CyclesOptions
 
@@ -37,6 +43,17 @@ def test_a_rate_that_diverges_loses() -> None:
     assert best_trial((trial(1e-3, 0.1), trial(1e-2, None)), True, 1e-2).lr == 1e-3
     with pytest.raises(InputError, match=r"no learning rate of the search works.* diverged"):
         best_trial((trial(1e-3, None),), True, 1e-3)
+
+
+def test_after_a_training_has_diverged_the_next_best_is_taken() -> None:
+    trials = (trial(1e-3, 0.1), trial(3e-3, 0.3), trial(1e-2, 0.4))
+    first = Choice("t", "r", "all", "modern", False, "rule", "accuracy", trials, 1e-2, {})
+    second = next_best(first, True, "in epoch 7")
+    assert (second.chosen, second.trials[:2]) == (3e-3, trials[:2])
+    assert (second.trials[2].validation, second.trials[2].lr) == (None, 1e-2)
+    assert "in epoch 7" in second.trials[2].error
+    with pytest.raises(InputError, match="no learning rate of the search works"):
+        next_best(next_best(second, True, ""), True, "")
 
 
 def test_trials_differ_in_the_rate_only_and_are_short() -> None:

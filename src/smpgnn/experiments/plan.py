@@ -199,7 +199,8 @@ def _answers(path: Path, job: Job, request: Request, *, searched: bool) -> bool:
     """Whether the record is of this job; one that must not be replaced is refused."""
     record = read_record(path)
     if _same(record, job, searched):
-        return True
+        # one of a rate that was chosen before, with which another seed diverged, is made anew
+        return job.choice is None or same_settings(record.config, job.options, ())
     if job.reduced and not record.reduced:
         raise InputError(
             f"{path}: is of a full run, which a reduced one never replaces: take another --results."

@@ -4,7 +4,8 @@ Of every twenty training graphs the last two are held back. Each candidate (a ra
 with a readout) is trained on the others, with seed 0 and a share of the epochs, and the one with
 the best value on the held-back graphs wins. Where several are equally good the one that was there
 in the earlier epoch is taken, then the one nearest to the protocol's rate, then the first readout.
-A candidate with which training diverges loses.
+A candidate with which training diverges loses, also where it does so in the training proper only,
+which is longer at a high rate: then all seeds are trained with the next best.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from smpgnn.errors import InputError
 from smpgnn.experiments.protocol import Search, settings_of
-from smpgnn.experiments.records import Trial
+from smpgnn.experiments.records import Choice, Trial
 from smpgnn.experiments.table import Row
 from smpgnn.files import write_text
 from smpgnn.options import TrainOptions
@@ -72,6 +73,19 @@ def best_trial(trials: tuple[Trial, ...], larger_is_better: bool, usual: float) 
         first = trials[0].error if trials else "there is no candidate"
         raise InputError(f"no learning rate of the search works; the first: {first}")
     return trials[min(ranked)[-1]]
+
+
+def next_best(choice: Choice, larger_is_better: bool, error: str) -> Choice:
+    """The choice after a training with what was chosen has diverged."""
+    lost = choice.chosen, choice.chosen_readout
+    trials = tuple(
+        replace(trial, validation=None, error=f"diverged in the training: {error}")
+        if (trial.lr, trial.readout) == lost
+        else trial
+        for trial in choice.trials
+    )
+    best = best_trial(trials, larger_is_better, choice.chosen)
+    return replace(choice, trials=trials, chosen=best.lr, chosen_readout=best.readout)
 
 
 def held_back(splits: Splits) -> Splits:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Job
 from smpgnn.experiments.protocol import settings_of
-from smpgnn.experiments.records import Curves, Record, Trial, write_record
-from smpgnn.experiments.search import held_back, write_trial
+from smpgnn.experiments.records import Curves, Record, Trial, write_choice, write_record
+from smpgnn.experiments.search import held_back, next_best, write_trial
 from smpgnn.experiments.tables import TABLES
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def perform(job: Job) -> str:
         result = train_run(options, resume=folder.config.exists(), prepared=prepared, quiet=True)
     except Diverged as error:
         if not job.trial:
-            raise
+            raise _after_divergence(job, error) from error
         epochs = job.epochs_done()
         trial = Trial(options.lr, None, 0, epochs, f"diverged: {error}", options.readout)
         write_trial(folder.path, trial)
@@ -109,6 +109,21 @@ def perform(job: Job) -> str:
         write_trial(folder.path, trial)
         return f"validation {monitor} {value:.4g}"
     return _write_records(job, prepared, result, history)
+
+
+def _after_divergence(job: Job, error: InputError) -> InputError:
+    """Choose the next best rate for all seeds of the row; what to say."""
+    if job.choice is None:
+        return error
+    try:
+        choice = next_best(job.choice, TABLES[job.table].larger_is_better, str(error))
+    except InputError:  # there is no other
+        return error
+    write_choice(job.results, choice)
+    return InputError(
+        f"{job.folder}: training diverged at rate {job.options.lr:g}: run the same command again, "
+        f"it takes the next best rate, {choice.chosen:g}, for all seeds."
+    )
 
 
 def _write_records(job: Job, prepared: Any, result: Any, history: list[dict[str, float]]) -> str:
