@@ -55,6 +55,16 @@ def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
     assert {"extrapolation.svg": drawn} == figure_files(report)
 
 
+def test_a_size_at_which_numbers_overflow_is_named(tmp_path: Path) -> None:
+    for seed, last in enumerate((float("nan"), -1.0)):
+        sizes = BySize((15, 20), (19, 24), (-3.5, last))
+        record = made("graph_properties", "Fast SMP", "average", seed, -3.5, by_size=sizes)
+        write(tmp_path, record)
+    report = collect(tmp_path)
+    assert "| Fast SMP | −3.50 | overflow |\n\noverflow: with one of the seeds" in markdown(report)
+    assert "nan" not in figure_files(report)["extrapolation.svg"]
+
+
 def test_losses_are_drawn_with_the_time_of_an_epoch(tmp_path: Path) -> None:
     assert "Training curves of" not in markdown(collect(tmp_path))
     write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -45,9 +46,22 @@ def extrapolation_lines(report: TableReport, digits: int) -> list[str]:
     lines.append("|---" * (1 + len(ranges)) + "|")
     for name, curves in found.items():
         means = [fmean(values) for values in zip(*(c.value for c in curves), strict=True)]
-        shown = [f"{mean:.{digits}f}".replace("-", "−") for mean in means]
+        shown = [_shown(mean, digits) for mean in means]
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
+    if any(_OVERFLOW in line for line in lines):
+        lines += [
+            "",
+            f"{_OVERFLOW}: with one of the seeds at least, a graph of this size takes the network "
+            "beyond the range of float32.",
+        ]
     return lines
+
+
+_OVERFLOW = "overflow"
+
+
+def _shown(mean: float, digits: int) -> str:
+    return f"{mean:.{digits}f}".replace("-", "−") if math.isfinite(mean) else _OVERFLOW
 
 
 def _curves(records: Sequence[Record]) -> list[BySize]:
