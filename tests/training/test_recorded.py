@@ -16,7 +16,7 @@ from smpgnn.baselines.dgn import DGN
 from smpgnn.baselines.gat import GAT
 from smpgnn.baselines.gated_gcn import GatedGCN
 from smpgnn.baselines.gin import GIN
-from smpgnn.baselines.gine import GINE
+from smpgnn.baselines.gine import GINE, MultiTaskGINE
 from smpgnn.baselines.junction_tree import JunctionTreeMPNN
 from smpgnn.baselines.mpnn_sum import MPNNSum
 from smpgnn.baselines.pna import PNA
@@ -27,14 +27,15 @@ from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.padded import Capacity
+from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
-from smpgnn.models import MPNN, SMP
+from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.options import CyclesOptions, with_values
 from smpgnn.training import recorded
 from smpgnn.training.network import run_network
 from smpgnn.training.prepare import assemble
 from smpgnn.training.recorded import Recorder
-from smpgnn.training.tasks import Classification
+from smpgnn.training.tasks import Classification, GraphProperties, Task
 from smpgnn.training.train import train_run
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -56,6 +57,7 @@ NETWORKS: dict[str, Any] = {
         message_residual=True,
         residual=True,
     ),
+    "norm after": lambda: SMP(0, 2, 8, 3, norm="batch", norm_place="after", residual=True),
     "fast local": lambda: SMP(0, 2, 8, 4, "fast", "local", context_radius=1, norm="batch"),
     "ablation": lambda: MPNN(0, 2, 8, 3, norm="batch"),
     "GIN": lambda: GIN(0, 2, 8, 3, norm="batch", residual=True),
@@ -71,6 +73,12 @@ NETWORKS: dict[str, Any] = {
     "Gated-GCN": lambda: GatedGCN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
     "DGN": lambda: DGN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
     "MPNN-JT": lambda: JunctionTreeMPNN(2, 2, 8, 3, edge_channels=2, norm="batch", residual=True),
+}
+MULTI_TASK: dict[str, Any] = {
+    "default": lambda **more: MultiTaskSMP(2, 3, 3, 8, 3, residual=True, **more),
+    "fast": lambda **more: MultiTaskSMP(2, 3, 3, 8, 3, "fast", **more),
+    "ablation": lambda **more: MultiTaskMPNN(2, 3, 3, 8, 3, "fast", **more),
+    "GIN": lambda **more: MultiTaskGINE(2, 3, 3, 8, 3, **more),
 }
 TASK = Classification()
 
@@ -88,10 +96,12 @@ def with_features(count: int, seed: int) -> GraphStore:
     return replace(store, x=x, edge_attr=edge_attr).to("cuda")
 
 
-def eager(network: nn.Module, store: GraphStore, graphs: Tensor) -> tuple[Tensor, list[Tensor]]:
+def eager(
+    network: nn.Module, store: GraphStore, graphs: Tensor, task: Task = TASK
+) -> tuple[Tensor, list[Tensor]]:
     network.zero_grad(set_to_none=True)
     batch = store.batch(graphs)
-    loss = TASK.loss(run_network(network, batch), batch)
+    loss = task.loss(run_network(network, batch), batch)
     loss.backward()
     nn.utils.clip_grad_norm_(network.parameters(), 0.5)
     return loss.detach(), [p.grad.clone() for p in network.parameters()]
@@ -100,14 +110,26 @@ def eager(network: nn.Module, store: GraphStore, graphs: Tensor) -> tuple[Tensor
 @pytest.mark.parametrize("name", NETWORKS)
 def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
     torch.manual_seed(0)
-    train, val = stores()
-    network = NETWORKS[name]().cuda().train()
+    same_steps(NETWORKS[name]().cuda().train(), TASK, *stores())
+
+
+@pytest.mark.parametrize("norm_place", ["before", "after"])
+@pytest.mark.parametrize("name", MULTI_TASK)
+def test_recorded_steps_of_multi_task_networks(name: str, norm_place: str) -> None:
+    torch.manual_seed(0)
+    train, val = (property_graphs((8, 9, 11), count, seed=9).to("cuda") for count in (20, 10))
+    network = MULTI_TASK[name](norm="batch", norm_place=norm_place, state_channels=4)
+    same_steps(network.cuda().train(), GraphProperties(), train, val)
+
+
+def same_steps(network: nn.Module, task: Task, train: GraphStore, val: GraphStore) -> None:
+    """Recorded steps have the losses, gradients, statistics and outputs of ordinary ones."""
     other = deepcopy(network)
-    recorder = Recorder(network, TASK.make_objective(), train, val, 16, clip=0.5)
+    recorder = Recorder(network, task.make_objective(), train, val, 16, clip=0.5)
     recorder.record()
     for start, count in ((0, 16), (16, 16), (32, 9), (0, 16)):
         graphs = torch.arange(start, start + count)
-        loss, grads = eager(other, train, graphs)
+        loss, grads = eager(other, train, graphs, task)
         assert torch.allclose(recorder.step(graphs), loss, rtol=1e-4, atol=1e-5)
         for parameter, grad in zip(network.parameters(), grads, strict=True):
             assert (parameter.grad - grad).abs().max() <= 1e-4 * max(1.0, grad.abs().max().item())
@@ -116,7 +138,13 @@ def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
     network.eval()
     other.eval()
     out, batch = recorder.outputs(torch.arange(7))
-    assert torch.allclose(out, run_network(other, batch), rtol=1e-3, atol=1e-4)
+    expected = run_network(other, batch)
+    for one, two in zip(*map(all_outputs, (out, expected)), strict=True):
+        assert torch.allclose(one, two, rtol=1e-3, atol=1e-4)
+
+
+def all_outputs(out: Any) -> tuple[Tensor, ...]:
+    return out if isinstance(out, tuple) else (out,)
 
 
 @pytest.mark.parametrize(
