@@ -210,14 +210,14 @@ class Recorder:
         self._steps = Recording(padded_store(network, train, batch_size), self._step, modules)
         #: Outputs for validation graphs.
         self.outputs = RecordedOutputs(evaluated or network, val, batch_size, dtype)
-        self._grads: list[Tensor | None] = []
+        self._grads: list[tuple[nn.Parameter, Tensor | None]] = []
 
     def record(self) -> None:
         """Record both steps; the weights stay as they are."""
         mode = self.network.training
         self.network.train()
         self._steps.record()
-        self._grads = [parameter.grad for parameter in self.network.parameters()]
+        self._grads = [(parameter, parameter.grad) for parameter in self.network.parameters()]
         self.outputs.network.eval()
         self.outputs.record()
         self.network.train(mode)
@@ -225,7 +225,7 @@ class Recorder:
     def step(self, graphs: Tensor) -> Tensor:
         """The loss of these training graphs (numbers, on the CPU); the gradients are set."""
         if self._steps.store.fits(graphs):
-            for parameter, grad in zip(self.network.parameters(), self._grads, strict=True):
+            for parameter, grad in self._grads:
                 parameter.grad = grad
             loss: Tensor = self._steps(graphs)
             return loss.clone()
