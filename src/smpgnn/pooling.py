@@ -154,7 +154,7 @@ class NodeExtractor(nn.Module):
 
     def of_layers(self, contexts: Sequence[LocalContext]) -> Tensor:
         """The features after each of L layers, whose contexts have the same rows, [L, N, …]."""
-        rows = side_by_side([context.rows for context in contexts])
+        rows = stacked([context.rows for context in contexts])
         v = self.row_out(F.relu(self.row_hidden(rows)))
         out: Tensor = self.out(pool_contexts(v, contexts[0].layout))
         return out
@@ -247,12 +247,12 @@ class RowExtractor(nn.Module):
 
     def of_layers(self, contexts: Sequence[LocalContext]) -> Tensor:
         """The features after each of L layers, [L, N, out_channels]."""
-        own = side_by_side([context.own() for context in contexts])
+        own = stacked([context.own() for context in contexts])
         out: Tensor = self.out(F.relu(self.hidden(own)))
         return out
 
 
-def side_by_side(layers: Sequence[Tensor]) -> Tensor:
+def stacked(layers: Sequence[Tensor]) -> Tensor:
     """Values after each of L layers, L times [R, C], as [L, R, C]; one is not copied."""
     return layers[0].unsqueeze(0) if len(layers) == 1 else torch.stack(list(layers))
 

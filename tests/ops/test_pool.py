@@ -23,17 +23,6 @@ GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
 kernels = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 
 
-@pytest.fixture
-def fused(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Whether the kernels are used, by the interpreter where there is no GPU."""
-
-    def switch(on: bool) -> None:
-        monkeypatch.setattr(backend, "INTERPRETED", on and DEVICE == "cpu")
-        monkeypatch.setattr(backend, "FUSED", on)
-
-    return switch
-
-
 def make_layout(identifiers: str) -> RowLayout:
     topology = make_case(GRAPHS).topology.to(DEVICE)
     if identifiers == "nodes":

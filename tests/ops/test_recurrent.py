@@ -17,17 +17,6 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 kernels = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 
 
-@pytest.fixture
-def fused(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Whether the kernels are used, by the interpreter where there is no GPU."""
-
-    def switch(on: bool) -> None:
-        monkeypatch.setattr(backend, "INTERPRETED", on and DEVICE == "cpu")
-        monkeypatch.setattr(backend, "FUSED", on)
-
-    return switch
-
-
 def draw(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
     generator = torch.Generator().manual_seed(seed + sum(shape))
     return scale * torch.randn(*shape, generator=generator, dtype=torch.float64)

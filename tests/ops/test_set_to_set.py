@@ -22,17 +22,6 @@ SIZES = [5, 0, 1, 32, 0, 33, 70]
 kernels = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 
 
-@pytest.fixture
-def fused(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Whether the kernels are used, by the interpreter where there is no GPU."""
-
-    def switch(on: bool) -> None:
-        monkeypatch.setattr(backend, "INTERPRETED", on and DEVICE == "cpu")
-        monkeypatch.setattr(backend, "FUSED", on)
-
-    return switch
-
-
 def make_sets(sizes: list[int], counted: list[int] | None = None) -> NodeSets:
     size = torch.tensor(sizes, dtype=torch.long, device=DEVICE)
     ptr = torch.cat([size.new_zeros(1), size.cumsum(0)])

@@ -11,11 +11,12 @@ from smpgnn.ops.kernels.tiles import (
     acc_type,
     accumulator,
     add_up,
+    columns,
     load_rows,
     load_vector,
     store_rows,
     tiling,
-    width,
+    track,
 )
 
 #: Columns of a program at most.
@@ -46,15 +47,9 @@ def _forward(
         value = tile * scale[None, :] + shift[None, :]
         store_rows(out, tl.where(live[:, None], value, 0.0), r, r < ROWS, c, C)
     if tl.program_id(0) == 0:
-        there = c < C
         n = tl.load(total)
         variance = load_vector(squares, c, C, ACC) / n
-        old = load_vector(running_mean, c, C, ACC)
-        new = old + MOMENTUM * (center - old)
-        tl.store(running_mean + c, new.to(running_mean.dtype.element_ty), mask=there)
-        old = load_vector(running_var, c, C, ACC)
-        new = old + MOMENTUM * (variance * n / tl.maximum(n - 1.0, 1.0) - old)
-        tl.store(running_var + c, new.to(running_var.dtype.element_ty), mask=there)
+        track(running_mean, running_var, center, variance, n, c, C, MOMENTUM, ACC)
         if tl.program_id(1) == 0:
             tl.store(batches, tl.load(batches) + 1)
 
@@ -124,7 +119,7 @@ def batch_norm(
 ) -> Tensor:
     """See `smpgnn.ops.batch_norm`; the running statistics are brought up to date."""
     (size, channels), out = rows.shape, torch.empty_like(rows)
-    layout, (tile, tiles) = tiling("batch_norm", rows, channels), _columns(channels)
+    layout, (tile, tiles) = tiling("batch_norm", rows, channels), columns(channels, COLUMNS)
     if out.numel():
         _forward[(layout.programs(rows), tiles)](
             rows, out, ptr, gamma, beta, middle, squares, total, running_mean, running_var,
@@ -147,7 +142,7 @@ def batch_norm_backward(
 ) -> tuple[Tensor, Tensor]:
     """The gradient of the rows, and those of shift and scale, [2, C]."""
     (size, channels), dx = rows.shape, torch.empty_like(rows)
-    layout, (tile, tiles) = tiling("batch_norm", rows, channels), _columns(channels)
+    layout, (tile, tiles) = tiling("batch_norm", rows, channels), columns(channels, COLUMNS)
     programs = layout.programs(rows)
     parts = rows.new_empty(programs, 2, channels, dtype=accumulator(rows))
     if not dx.numel():
@@ -163,9 +158,3 @@ def batch_norm_backward(
         *sizes, eps, layout.block, tile, multiplicity is not None, acc_type(rows), **layout.launch,
     )  # fmt: skip
     return dx, slopes
-
-
-def _columns(channels: int) -> tuple[int, int]:
-    """Columns of a program, and how many programs share a row."""
-    tile = min(COLUMNS, width(channels))
-    return tile, triton.cdiv(channels, tile)

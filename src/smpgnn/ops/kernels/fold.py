@@ -25,6 +25,7 @@ from smpgnn.ops.kernels.tiles import (
     product,
     store_matrix,
     store_rows,
+    track,
     width,
 )
 
@@ -103,7 +104,6 @@ def _prepare(
     BD: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     c, d = tl.arange(0, BC), tl.arange(0, BD)
-    there = c < C
     n = tl.load(total)
     variance = load_vector(squares, c, C, ACC) / n
     s = load_vector(gamma, c, C, ACC) / tl.sqrt(variance + EPS)
@@ -111,13 +111,9 @@ def _prepare(
     store_matrix(matrix, s[:, None] * whole, c, d, C, D)
     shifted = tl.sum(load_vector(beta, c, C, ACC)[:, None] * whole, axis=0)
     tl.store(offset + d, load_vector(bias, d, D, ACC) + shifted, mask=d < D)
-    tl.store(scale + c, s, mask=there)
-    old = load_vector(running_mean, c, C, ACC)
-    new = old + MOMENTUM * (load_vector(middle, c, C, ACC) - old)
-    tl.store(running_mean + c, new.to(running_mean.dtype.element_ty), mask=there)
-    old = load_vector(running_var, c, C, ACC)
-    new = old + MOMENTUM * (variance * n / tl.maximum(n - 1.0, 1.0) - old)
-    tl.store(running_var + c, new.to(running_var.dtype.element_ty), mask=there)
+    tl.store(scale + c, s, mask=c < C)
+    center = load_vector(middle, c, C, ACC)
+    track(running_mean, running_var, center, variance, n, c, C, MOMENTUM, ACC)
     tl.store(batches, tl.load(batches) + 1)
 
 

@@ -10,14 +10,11 @@ from torch import Tensor
 from smpgnn.ops.kernels.tiles import (
     acc_type,
     clear_tail,
+    columns,
     context_tiling,
     load_rows,
     store_rows,
-    width,
 )
-
-#: Columns of a program at most.
-COLUMNS = 128
 
 
 @triton.jit
@@ -104,9 +101,10 @@ def pool(rows: Tensor, ptr: Tensor, own: Tensor, multiplicity: Tensor | None) ->
     """Own rows, means and maxima side by side, [L, P, C] to [L, K, 3 C]."""
     (layers, size, channels), contexts = rows.shape, own.numel()
     out = rows.new_empty(layers, contexts, 3 * channels)
-    layout, tile = context_tiling("moments", rows[0], contexts, channels), _tile(channels)
+    layout = context_tiling("moments", rows[0], contexts, channels)
+    tile, tiles = columns(channels)
     if out.numel():
-        _forward[(contexts, layers, triton.cdiv(channels, tile))](
+        _forward[(contexts, layers, tiles)](
             rows, ptr if multiplicity is None else multiplicity, out, ptr, own, channels, size,
             layout.block, tile, multiplicity is not None, acc_type(rows), **layout.launch,
         )  # fmt: skip
@@ -125,15 +123,12 @@ def pool_backward(
     """Gradient of the rows; equal largest ones share that of the maximum."""
     (layers, size, channels), contexts = rows.shape, own.numel()
     dx = torch.empty_like(rows)
-    layout, tile = context_tiling("moments_backward", rows[0], contexts, channels), _tile(channels)
+    layout = context_tiling("moments_backward", rows[0], contexts, channels)
+    tile, tiles = columns(channels)
     if out.numel():
-        _backward[(contexts, layers, triton.cdiv(channels, tile))](
+        _backward[(contexts, layers, tiles)](
             grad, rows, out, ptr if multiplicity is None else multiplicity, dx, ptr, own, channels,
             contexts, size, layout.block, tile, multiplicity is not None, padded, acc_type(rows),
             **layout.launch,
         )  # fmt: skip
     return dx
-
-
-def _tile(channels: int) -> int:
-    return min(COLUMNS, width(channels))

@@ -19,6 +19,7 @@ from smpgnn.ops.kernels.tiles import (
     product,
     store_matrix,
     store_rows,
+    tanh,
     width,
 )
 
@@ -26,11 +27,6 @@ from smpgnn.ops.kernels.tiles import (
 NODES = 16
 #: What is kept of a step: the state before it, the gates r, z and n, and what r was multiplied by.
 KEPT = tl.constexpr(5)
-
-
-@triton.jit
-def _tanh(x):
-    return 2 * tl.sigmoid(2 * x) - 1
 
 
 @triton.jit
@@ -55,7 +51,7 @@ def _forward(
         z = tl.sigmoid(load_rows(given, row * 3 + 1, live, h, H).to(ACC) + bz
                        + product(state, wz, PRECISION))  # fmt: skip
         held = product(state, wn, PRECISION) + vn
-        n = _tanh(load_rows(given, row * 3 + 2, live, h, H).to(ACC) + bn + r * held)
+        n = tanh(load_rows(given, row * 3 + 2, live, h, H).to(ACC) + bn + r * held)
         store_rows(kept, state, row * KEPT, live, h, H)
         store_rows(kept, r, row * KEPT + 1, live, h, H)
         store_rows(kept, z, row * KEPT + 2, live, h, H)

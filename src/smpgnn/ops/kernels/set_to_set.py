@@ -23,6 +23,7 @@ from smpgnn.ops.kernels.tiles import (
     precision,
     store_matrix,
     store_rows,
+    tanh,
     width,
 )
 
@@ -34,11 +35,6 @@ PART, MOST_PARTS = 512, 32
 KEPT = tl.constexpr(8)
 #: What backward leaves of a step: the gradients of the four gates, and of what was read.
 LEFT = tl.constexpr(5)
-
-
-@triton.jit
-def _tanh(x):
-    return 2 * tl.sigmoid(2 * x) - 1
 
 
 @triton.jit
@@ -115,9 +111,9 @@ def _forward(
     for part in tl.static_range(KEPT):
         tl.store(place + part * C + c, hidden, mask=there)
     for _round in range(STEPS):
-        i, f, g, o = tl.sigmoid(to_i), tl.sigmoid(to_f), _tanh(to_g), tl.sigmoid(to_o)
+        i, f, g, o = tl.sigmoid(to_i), tl.sigmoid(to_f), tanh(to_g), tl.sigmoid(to_o)
         memory = f * memory + i * g
-        hidden = o * _tanh(memory)
+        hidden = o * tanh(memory)
         top, total, read = _look(tile, live, hidden)
         for start in range(first + BLOCK, last, BLOCK):
             more = start + tl.arange(0, BLOCK)
@@ -204,7 +200,7 @@ def _backward(
             d_hidden += tl.sum(its_ds[:, None] * values, axis=0)
         tl.store(result + 4 * C, d_read, mask=there)
         turned = tl.sum(tl.where(diagonal, d_hidden[None, :], 0.0), axis=1)
-        squashed = _tanh(memory)
+        squashed = tanh(memory)
         d_memory += turned * o * (1 - squashed * squashed)
         di, df = d_memory * g * i * (1 - i), d_memory * memory_0 * f * (1 - f)
         dg, do = d_memory * i * (1 - g * g), turned * squashed * o * (1 - o)

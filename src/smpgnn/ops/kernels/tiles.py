@@ -56,6 +56,25 @@ def load_vector(v, c, C, ACC: tl.constexpr):
 
 
 @triton.jit
+def tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def track(
+    running_mean, running_var, middle, variance, n, c, C, MOMENTUM: tl.constexpr, ACC: tl.constexpr
+):
+    """Bring the running statistics of a batch norm up to date, by those of n rows."""
+    there = c < C
+    old = load_vector(running_mean, c, C, ACC)
+    new = old + MOMENTUM * (middle - old)
+    tl.store(running_mean + c, new.to(running_mean.dtype.element_ty), mask=there)
+    old = load_vector(running_var, c, C, ACC)
+    new = old + MOMENTUM * (variance * n / tl.maximum(n - 1.0, 1.0) - old)
+    tl.store(running_var + c, new.to(running_var.dtype.element_ty), mask=there)
+
+
+@triton.jit
 def load_rows(x, r, live, c, C):
     """The rows r of x [*, C], zero where not live."""
     return tl.load(
@@ -202,6 +221,12 @@ def context_tiling(kernel: str, rows: Tensor, contexts: int, channels: int) -> T
     chosen = TILINGS.get((kernel, wide)) or Tiling(32, 4)
     small = rows.size(0) <= 16 * contexts or wide > 64 or rows.dtype == torch.float64
     return replace(chosen, block=16) if small else chosen
+
+
+def columns(channels: int, most: int = 128) -> tuple[int, int]:
+    """Columns of a program, `most` at most, and how many programs share a row."""
+    tile = min(most, width(channels))
+    return tile, triton.cdiv(channels, tile)
 
 
 def width(channels: int) -> int:
