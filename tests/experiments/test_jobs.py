@@ -123,7 +123,7 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     found = read_trial(wanted.folder)
     assert found is not None
     assert found.validation is None
-    assert found.error.startswith("diverged: ")
+    assert found.error.startswith("diverged: training diverged in epoch")
     again = replace(options, output=str(tmp_path / "final"))
     with pytest.raises(InputError, match="training diverged in epoch"):
         perform(replace(wanted, options=again))
@@ -136,6 +136,7 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     written = read_choice(choice_path(wanted.results, wanted.table, "GIN", "4-12", True))
     assert written is not None
     assert written.chosen == 1e-3
+    assert written.trials[1].error.startswith("in the training proper: training diverged")
 
 
 def test_a_finished_run_without_a_record_is_not_trained_again(tmp_path: Path) -> None:

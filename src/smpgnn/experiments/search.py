@@ -79,7 +79,7 @@ def next_best(choice: Choice, larger_is_better: bool, error: str) -> Choice:
     """The choice after a training with what was chosen has diverged."""
     lost = choice.chosen, choice.chosen_readout
     trials = tuple(
-        replace(trial, validation=None, error=f"diverged in the training: {error}")
+        replace(trial, validation=None, error=f"in the training proper: {error}")
         if (trial.lr, trial.readout) == lost
         else trial
         for trial in choice.trials

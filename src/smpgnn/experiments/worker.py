@@ -98,7 +98,7 @@ def perform(job: Job) -> str:
         if not job.trial:
             raise _after_divergence(job, error) from error
         epochs = job.epochs_done()
-        trial = Trial(options.lr, None, 0, epochs, f"diverged: {error}", options.readout)
+        trial = Trial(options.lr, None, 0, epochs, f"diverged: {_why(job, error)}", options.readout)
         write_trial(folder.path, trial)
         return "diverged"
     monitor = prepared.task.monitor
@@ -111,12 +111,17 @@ def perform(job: Job) -> str:
     return _write_records(job, prepared, result, history)
 
 
+def _why(job: Job, error: InputError) -> str:
+    """What happened, without the folder, which is none of a record's business."""
+    return str(error).removeprefix(f"{job.folder}: ")
+
+
 def _after_divergence(job: Job, error: InputError) -> InputError:
     """Choose the next best rate for all seeds of the row; what to say."""
     if job.choice is None:
         return error
     try:
-        choice = next_best(job.choice, TABLES[job.table].larger_is_better, str(error))
+        choice = next_best(job.choice, TABLES[job.table].larger_is_better, _why(job, error))
     except InputError:  # there is no other
         return error
     write_choice(job.results, choice)
