@@ -204,11 +204,8 @@ class PaddedStore:
         topology.found.update({s: prepared.cut(cut) for s, prepared in self._prepared.items()})
         made = self.rows.cut(found.places, nodes, rows, room.messages)
         layout = RowLayout(row_ptr, made.table.owner, own, None, padded=True)
-        layout.__dict__.update(
-            count=count,
-            small=(nodes.small_pointers[2], nodes.small_own),
-            small_owner=made.small_owner,
-        )
+        small = nodes.small_pointers[2], nodes.small_own
+        layout.__dict__.update(made.layout, count=count, small=small)
         routes = self._routes(nodes, edges, made.lists)
         index = PaddedIndex(topology, made.table, layout, routes, found.present, self.most)
         flat = GraphBatch(

@@ -46,10 +46,10 @@ class RowLists:
 
 @dataclass(frozen=True, eq=False)
 class RowCut:
-    """The rows of a batch, their owners as int32 [P], and which of them join."""
+    """The rows of a batch, what is known of their layout, and which of them join."""
 
     table: RowTable
-    small_owner: Tensor
+    layout: dict[str, Tensor]
     lists: RowLists
 
 
@@ -98,7 +98,8 @@ class DataNodes(DataRows):
         own = nodes.numbers[4]
         table = NodeRows(ptr=nodes.pointers[2], own=own, num_rows=rows)
         table.__dict__["owner"] = own
-        return RowCut(table, nodes.small_own, _no_lists(places))
+        known = {"small_owner": nodes.small_own, "counted": nodes.numbers[5]}
+        return RowCut(table, known, _no_lists(places))
 
 
 class DataOneHot(DataRows):
@@ -114,7 +115,7 @@ class DataOneHot(DataRows):
         _, local, _, _, own, _ = nodes.numbers
         table = IdentifierRows(ptr=nodes.pointers[2], own=own, num_rows=rows, identifier=local)
         table.__dict__["owner"], small = square_rows(places, rows)
-        return RowCut(table, small, _no_lists(places))
+        return RowCut(table, {"small_owner": small}, _no_lists(places))
 
 
 class DataLocal(DataRows):
@@ -171,7 +172,7 @@ class DataLocal(DataRows):
         )
         table.__dict__["owner"] = owner
         sent, received, edge = cut_messages(places, self._messages, messages)
-        return RowCut(table, small, RowLists(ptr, sent, back_ptr, received, edge))
+        return RowCut(table, {"small_owner": small}, RowLists(ptr, sent, back_ptr, received, edge))
 
 
 def small_table(*columns: Tensor) -> Tensor:
