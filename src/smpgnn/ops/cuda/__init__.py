@@ -9,6 +9,7 @@ from smpgnn.ops.cuda.assembly import (
     cut_messages,
     cut_nodes,
     cut_rows,
+    initial_rows,
     place_graphs,
     square_rows,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "fold_backward",
     "gated_state",
     "gated_state_backward",
+    "initial_rows",
     "measure",
     "measure_backward",
     "pairs",

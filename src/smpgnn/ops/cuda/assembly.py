@@ -1,4 +1,4 @@
-"""Batches of fixed size out of the tables of a data set (see `smpgnn.ops.assembly`)."""
+"""Batches of fixed size out of the tables of a data set (see `smpgnn.ops.assembly`), first rows."""
 
 # no `from __future__ import annotations`: torch reads the types of the operators
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smpgnn.ops.cuda.operator import operator
 from smpgnn.ops.kernels import assembly as kernels
+from smpgnn.ops.kernels import initial as initial_kernels
 
 
 def _like(values: Any, rows: int, table: Tensor) -> Tensor:
@@ -104,3 +105,17 @@ def cut_messages(places: Tensor, table: Tensor, messages: int) -> Tensor:
 @cut_messages.register_fake
 def _(places: Tensor, table: Tensor, messages: int) -> Tensor:
     return table.new_empty(3, messages)
+
+
+@operator("initial_rows")
+def initial_rows(
+    x: Tensor, ptr: Tensor, own: Tensor, count: Tensor, size: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows before the first layer, own rows and means."""
+    return initial_kernels.initial_rows(x.contiguous(), ptr, own, count, size)
+
+
+@initial_rows.register_fake
+def _(x: Tensor, ptr: Any, own: Any, count: Any, size: int) -> Any:
+    small = x.new_empty(x.size(0), x.size(1) + 1)
+    return x.new_empty(size, x.size(1) + 1), small, torch.empty_like(small)
