@@ -95,10 +95,10 @@ class DGNLayer(SMPLayer):
         if self.message_edge is not None:
             message = message + self.message_edge(edge_attr)
         found = torch.cat(self._aggregate(message, x, index), 1)  # [N, aggregators · C]
-        degree = index.topology.degree.to(message.dtype).unsqueeze(1)
-        up = (degree + 1).log() / self.mean_log_degree
+        degrees = edges.degrees(message.dtype)
+        up = degrees.log / self.mean_log_degree
         # A node without neighbours has sums of zero: any factor will do, but not 1/0.
-        down = self.mean_log_degree / (degree.clamp(min=1) + 1).log()
+        down = self.mean_log_degree / degrees.least_log
         rows = self.out(torch.cat([x, found, found * up, found * down], 1))
         return context.with_rows(F.relu(rows))
 

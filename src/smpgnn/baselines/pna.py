@@ -117,15 +117,15 @@ class PNALayer(SMPLayer):
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
         edges = index.incidence
-        degree = index.topology.degree.to(message.dtype).unsqueeze(1)
+        degrees = edges.degrees(message.dtype)
         sums = edges.sum(torch.cat([message, message * message], 1))
-        mean, squares = (sums / degree.clamp(min=1)).chunk(2, 1)
+        mean, squares = (sums / degrees.least).chunk(2, 1)
         high, low = edges.max(torch.cat([message, -message], 1)).chunk(2, 1)
         spread = (squares - mean * mean).clamp(min=LEAST_VARIANCE).sqrt()
         spread = spread.masked_fill(spread <= math.sqrt(LEAST_VARIANCE), 0.0)
         found = torch.cat([mean, -low, high, spread], 1)
         delta = self.conv.aggr_module.avg_deg_log
-        up, down = (degree + 1).log() / delta, delta / (degree.clamp(min=1) + 1).log()
+        up, down = degrees.log / delta, delta / degrees.least_log
         return torch.cat([found, found * up, found * down], 1)
 
 

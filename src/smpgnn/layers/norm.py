@@ -54,7 +54,7 @@ class RowBatchNorm(nn.BatchNorm1d):
         assert moments is not None
         assert moments.squares is not None
         count = layout.total(moments.squares.dtype)
-        total = layout.count.to(count.dtype) @ moments.mean.to(count.dtype)
+        total = layout.counts(count.dtype) @ moments.mean.to(count.dtype)
         mean, variance = self._moments(count, total, moments.squares)
         return mean, self._scale(variance), self.bias
 
