@@ -53,6 +53,12 @@ class Incidence:
             values, owner = sparse_apply(values, *self._sorted), take(owner, order)
         return segment_max(values, ptr, owner, None, self.padded)
 
+    @property
+    def arriving_order(self) -> tuple[Tensor, Tensor | None]:
+        """Pointer [N + 1] and places of the edges that arrive at each node; None: as they are."""
+        ptr, order = self.topology.edges_by_receiver
+        return ptr, None if self.padded else order
+
     @cached_property
     def _places(self) -> Tensor:
         """0, 1, …, E."""

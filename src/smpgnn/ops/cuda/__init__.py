@@ -4,6 +4,7 @@ Every operator has a plain counterpart in torch (the functions named `…_refere
 which serves on the CPU, for derivatives of higher order, and as the standard of the tests.
 """
 
+from smpgnn.ops.cuda.edges import aggregate, aggregate_backward
 from smpgnn.ops.cuda.layers import (
     batch_norm,
     batch_norm_backward,
@@ -41,6 +42,8 @@ from smpgnn.ops.cuda.rivals import (
 )
 
 __all__ = [
+    "aggregate",
+    "aggregate_backward",
     "batch_norm",
     "batch_norm_backward",
     "column_sums",
