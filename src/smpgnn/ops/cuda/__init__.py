@@ -4,7 +4,12 @@ Every operator has a plain counterpart in torch (the functions named `…_refere
 which serves on the CPU, for derivatives of higher order, and as the standard of the tests.
 """
 
-from smpgnn.ops.cuda.edges import aggregate, aggregate_backward
+from smpgnn.ops.cuda.edges import (
+    aggregate,
+    aggregate_backward,
+    gated_sum,
+    gated_sum_backward,
+)
 from smpgnn.ops.cuda.layers import (
     batch_norm,
     batch_norm_backward,
@@ -55,6 +60,8 @@ __all__ = [
     "fold_backward",
     "gated_state",
     "gated_state_backward",
+    "gated_sum",
+    "gated_sum_backward",
     "measure",
     "measure_backward",
     "pairs",
