@@ -7,8 +7,12 @@ which serves on the CPU, for derivatives of higher order, and as the standard of
 from smpgnn.ops.cuda.edges import (
     aggregate,
     aggregate_backward,
+    attention,
+    attention_backward,
     gated_sum,
     gated_sum_backward,
+    relu_sum,
+    relu_sum_backward,
 )
 from smpgnn.ops.cuda.layers import (
     batch_norm,
@@ -49,6 +53,8 @@ from smpgnn.ops.cuda.rivals import (
 __all__ = [
     "aggregate",
     "aggregate_backward",
+    "attention",
+    "attention_backward",
     "batch_norm",
     "batch_norm_backward",
     "column_sums",
@@ -69,6 +75,8 @@ __all__ = [
     "perceptron_backward",
     "pool",
     "pool_backward",
+    "relu_sum",
+    "relu_sum_backward",
     "segment_max",
     "segment_max_backward",
     "segment_sum",

@@ -32,6 +32,14 @@ def _scalers(first, last, delta, ACC: tl.constexpr):
 
 
 @triton.jit
+def _store(at, mean, low, high, spread, C, there):
+    tl.store(at, mean, mask=there)
+    tl.store(at + C, low, mask=there)
+    tl.store(at + 2 * C, high, mask=there)
+    tl.store(at + 3 * C, spread, mask=there)
+
+
+@triton.jit
 def _forward(
     x, order, delta, out, ptr, C, LEAST: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr,
     GATHER: tl.constexpr, ACC: tl.constexpr,
@@ -60,16 +68,9 @@ def _forward(
     spread = tl.where(variance > LEAST, tl.sqrt(variance), 0.0)
     up, down = _scalers(first, last, delta, ACC)
     at, there = out + node.to(tl.int64) * 12 * C + c, c < C
-    for s in tl.static_range(3):
-        factor = 1.0
-        if s == 1:
-            factor = up
-        if s == 2:
-            factor = down
-        tl.store(at + (4 * s) * C, mean * factor, mask=there)
-        tl.store(at + (4 * s + 1) * C, low * factor, mask=there)
-        tl.store(at + (4 * s + 2) * C, high * factor, mask=there)
-        tl.store(at + (4 * s + 3) * C, spread * factor, mask=there)
+    _store(at, mean, low, high, spread, C, there)
+    _store(at + 4 * C, mean * up, low * up, high * up, spread * up, C, there)
+    _store(at + 8 * C, mean * down, low * down, high * down, spread * down, C, there)
 
 
 @triton.jit
