@@ -151,7 +151,7 @@ def _to_senders(
     """Gradients of the values, and of the scores that a node has as sender and as receiver."""
     node, head, h = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.arange(0, BH)
     at = own_parts + (node * HEADS + head) * 3
-    sent, received = tl.load(at + 1), tl.load(at + 2)
+    sent, received = tl.load(at + 1).to(ACC), tl.load(at + 2).to(ACC)
     total = tl.load(at) * load_vector(back + (node * HEADS + head) * C, h, C, ACC)
     last = tl.load(ptr + node + 1)
     for start in range(tl.load(ptr + node), last, BLOCK):
@@ -160,7 +160,7 @@ def _to_senders(
         e = tl.load(order + r, mask=live, other=0).to(tl.int64)
         i = tl.load(receiver + e, mask=live, other=0).to(tl.int64)
         weight = tl.load(weights + e * HEADS + head, mask=live, other=0.0)
-        sent += tl.sum(tl.load(slopes + e * HEADS + head, mask=live, other=0.0), axis=0)
+        sent += tl.sum(tl.load(slopes + e * HEADS + head, mask=live, other=0.0).to(ACC), axis=0)
         total += tl.sum(weight[:, None] * _values(back, i, live, head, h, C, HEADS, ACC), axis=0)
     total += sent * load_vector(src + head * C, h, C, ACC)
     total += received * load_vector(dst + head * C, h, C, ACC)
