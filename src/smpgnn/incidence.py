@@ -65,6 +65,12 @@ class Incidence:
             values, owner = sparse_apply(values, *self._sorted), take(owner, order)
         return segment_max(values, ptr, owner, None, self.padded)
 
+    @property
+    def arriving_order(self) -> tuple[Tensor, Tensor | None]:
+        """Pointer [N + 1] and places of the edges that arrive at each node; None: as they are."""
+        ptr, order = self.topology.edges_by_receiver
+        return ptr, None if self.padded else order
+
     def degrees(self, dtype: torch.dtype) -> Degrees:
         """How many edges arrive at every node, in this type; made once for all layers."""
         if dtype not in self._degrees:

@@ -13,6 +13,16 @@ from smpgnn.ops.cuda.assembly import (
     place_graphs,
     square_rows,
 )
+from smpgnn.ops.cuda.edges import (
+    aggregate,
+    aggregate_backward,
+    attention,
+    attention_backward,
+    gated_sum,
+    gated_sum_backward,
+    relu_sum,
+    relu_sum_backward,
+)
 from smpgnn.ops.cuda.layers import (
     batch_norm,
     batch_norm_backward,
@@ -50,6 +60,10 @@ from smpgnn.ops.cuda.rivals import (
 )
 
 __all__ = [
+    "aggregate",
+    "aggregate_backward",
+    "attention",
+    "attention_backward",
     "batch_norm",
     "batch_norm_backward",
     "column_sums",
@@ -65,6 +79,8 @@ __all__ = [
     "fold_backward",
     "gated_state",
     "gated_state_backward",
+    "gated_sum",
+    "gated_sum_backward",
     "initial_rows",
     "measure",
     "measure_backward",
@@ -74,6 +90,8 @@ __all__ = [
     "place_graphs",
     "pool",
     "pool_backward",
+    "relu_sum",
+    "relu_sum_backward",
     "segment_max",
     "segment_max_backward",
     "segment_sum",

@@ -93,7 +93,7 @@ def _max_backward(
 _COLUMNS = 128
 
 
-def _columns(channels: int) -> tuple[int, int]:
+def columns(channels: int) -> tuple[int, int]:
     """Columns of a program, and how many programs share a row."""
     tile = min(_COLUMNS, width(channels))
     return tile, triton.cdiv(channels, tile)
@@ -102,7 +102,7 @@ def _columns(channels: int) -> tuple[int, int]:
 def segment_sum(rows: Tensor, ptr: Tensor, index: Tensor | None) -> Tensor:
     """Sums of the rows index[ptr[k]:ptr[k+1]], or ptr[k]:ptr[k+1] themselves, [P, C] to [K, C]."""
     count, channels = ptr.numel() - 1, rows.size(1)
-    out, (tile, tiles) = rows.new_empty(count, channels), _columns(channels)
+    out, (tile, tiles) = rows.new_empty(count, channels), columns(channels)
     if count:
         _sum[(count, tiles)](
             rows, ptr if index is None else index, out, ptr, channels, 16, tile,
@@ -113,7 +113,7 @@ def segment_sum(rows: Tensor, ptr: Tensor, index: Tensor | None) -> Tensor:
 
 def segment_max(rows: Tensor, ptr: Tensor, counted: Tensor | None) -> Tensor:
     count, channels = ptr.numel() - 1, rows.size(1)
-    out, (tile, tiles) = rows.new_empty(count, channels), _columns(channels)
+    out, (tile, tiles) = rows.new_empty(count, channels), columns(channels)
     layout = context_tiling("segment_max", rows, count, channels)
     if count:
         _max[(count, tiles)](
@@ -127,7 +127,7 @@ def segment_max_backward(
     grad: Tensor, rows: Tensor, top: Tensor, ptr: Tensor, counted: Tensor | None, padded: bool
 ) -> Tensor:
     count, channels = ptr.numel() - 1, rows.size(1)
-    dx, (tile, tiles) = torch.empty_like(rows), _columns(channels)
+    dx, (tile, tiles) = torch.empty_like(rows), columns(channels)
     layout = context_tiling("segment_max", rows, count, channels)
     if count:
         _max_backward[(count, tiles)](
