@@ -94,13 +94,13 @@ class ScaledContext(LocalContext):
     """Contexts whose channels are still to be scaled: (U_i − center) ⊙ scale + shift.
 
     A linear map that follows takes all three into its own pass, and the rows need not be written
-    anew; `rows` does it for all others.
+    anew; `rows` does it for all others, by a kernel where there is one.
 
     Args:
         raw: the contexts as they are.
         affine: makes center, scale and shift, [C] each; called at most once.
         norm: the batch norm whose scale and shift these are, where it is in training and a fused
-            set map, or `written`, may do its work in place of `affine`; one of them, once.
+            set map, or `rows`, may do its work in place of `affine`; one of them, once.
     """
 
     raw: LocalContext
@@ -125,16 +125,22 @@ class ScaledContext(LocalContext):
 
     @cached_property
     def rows(self) -> Tensor:
-        return self._scaled(self.raw.rows)
-
-    def own(self) -> Tensor:
-        return self._scaled(self.raw.own())
-
-    def mean(self) -> Tensor:
-        return self._scaled(self.raw.mean())
-
-    def written(self) -> Tensor:
-        if self.norm is None:
-            return super().written()
+        if self.norm is None or "affine" in self.__dict__:
+            return self._scaled(self.raw.rows)
         assert self.raw.moments is not None
         return batch_norm(self.raw.rows, self.layout, self.raw.moments, self.norm)
+
+    @property
+    def _by_norm(self) -> bool:
+        """Whether the norm has done its work already, and made no center, scale and shift."""
+        return "rows" in self.__dict__ and "affine" not in self.__dict__
+
+    def own(self) -> Tensor:
+        return super().own() if self._by_norm else self._scaled(self.raw.own())
+
+    def mean(self) -> Tensor:
+        return super().mean() if self._by_norm else self._scaled(self.raw.mean())
+
+    def written(self) -> Tensor:
+        rows = self.rows
+        return rows if self._by_norm else super().written()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +16,17 @@ from torch import Tensor
 from smpgnn.ops import SparseSum, segment_max
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.topology import Topology, take
+
+
+class Degrees(NamedTuple):
+    """The degrees d of nodes as layers scale by them, [N, 1] each.
+
+    max(d, 1), log(d + 1), and log(max(d, 1) + 1), by which one may divide.
+    """
+
+    least: Tensor
+    log: Tensor
+    least_log: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +64,25 @@ class Incidence:
         if not self.padded:
             values, owner = sparse_apply(values, *self._sorted), take(owner, order)
         return segment_max(values, ptr, owner, None, self.padded)
+
+    @property
+    def arriving_order(self) -> tuple[Tensor, Tensor | None]:
+        """Pointer [N + 1] and places of the edges that arrive at each node; None: as they are."""
+        ptr, order = self.topology.edges_by_receiver
+        return ptr, None if self.padded else order
+
+    def degrees(self, dtype: torch.dtype) -> Degrees:
+        """How many edges arrive at every node, in this type; made once for all layers."""
+        if dtype not in self._degrees:
+            degree = self.topology.degree.to(dtype).unsqueeze(1)
+            least = degree.clamp(min=1)
+            self._degrees[dtype] = Degrees(least, (degree + 1).log(), (least + 1).log())
+        return self._degrees[dtype]
+
+    @cached_property
+    def _degrees(self) -> dict[torch.dtype, Degrees]:
+        """`degrees` in the types that were asked for."""
+        return {}
 
     @cached_property
     def _places(self) -> Tensor:

@@ -16,11 +16,11 @@ from smpgnn.incidence import Incidence
 from smpgnn.layout import RowLayout
 from smpgnn.ops import (
     Lift,
-    Moments,
     Neighbors,
     Routes,
     SparseSum,
     find_neighbors,
+    initial_rows,
     segment_max,
     segment_sum,
 )
@@ -210,11 +210,7 @@ class ContextIndex:
 
     def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
         """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]. Shape: x [N, F]; rows [P, 1 + F]."""
-        ones = torch.ones(self.topology.num_nodes, 1, dtype=dtype, device=self.topology.device)
-        own = ones if x is None else torch.cat([ones, x], dim=1)
-        zeros, count = own.new_zeros(self.num_rows, own.size(1)), self.layout.count.clamp(min=1)
-        known = Moments(own, own / count.unsqueeze(1))
-        rows = zeros.index_copy(0, self.table.own, own)
+        rows, known = initial_rows(x, dtype, self.layout)
         return LocalContext(rows, self.layout, moments=known)
 
     def announce(self, context: LocalContext, values: Tensor) -> LocalContext:

@@ -50,9 +50,28 @@ class RowLayout:
             (self.counted == 0).unsqueeze(1) if self.padded and self.counted is not None else None
         )
 
+    def counts(self, dtype: torch.dtype) -> Tensor:
+        """`count` in this type, [K]; made once."""
+        if dtype not in self._counts:
+            self._counts[dtype] = self.count.to(dtype)
+        return self._counts[dtype]
+
     def total(self, dtype: torch.dtype) -> Tensor:
-        """The number of rows of all contexts, multiplicities counted."""
-        return self.count.sum().to(dtype)
+        """The number of rows of all contexts, multiplicities counted; made once."""
+        if dtype not in self._totals:
+            total = self.ptr[-1] if self.multiplicity is None else self.count.sum()
+            self._totals[dtype] = total.to(dtype)
+        return self._totals[dtype]
+
+    @cached_property
+    def _counts(self) -> dict[torch.dtype, Tensor]:
+        """`counts` in the types that were asked for."""
+        return {}
+
+    @cached_property
+    def _totals(self) -> dict[torch.dtype, Tensor]:
+        """`total` in the types that were asked for."""
+        return {}
 
     @cached_property
     def small(self) -> tuple[Tensor, Tensor]:

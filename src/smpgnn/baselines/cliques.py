@@ -10,10 +10,11 @@ from torch import Tensor
 
 from smpgnn.baselines.tree_decomposition import junction_trees
 from smpgnn.data.padded import Capacity, PaddedStore, usual_room
-from smpgnn.data.padded_rows import DataNodes, entries
+from smpgnn.data.padded_rows import DataNodes
 from smpgnn.data.store import GraphStore
 from smpgnn.index import ContextIndex
 from smpgnn.ops import SparseSum
+from smpgnn.ops.assembly import entries
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.structure import Cut, GraphStructure, PreparedStructure
 from smpgnn.topology import Topology, pointer, take

@@ -95,11 +95,11 @@ class DGNLayer(SMPLayer):
         if self.message_edge is not None:
             message = message + self.message_edge(edge_attr)
         found = torch.cat(self._aggregate(message, x, index), 1)  # [N, aggregators · C]
-        degree = index.topology.degree.to(message.dtype).unsqueeze(1)
-        up = (degree + 1).log() / self.mean_log_degree
         # A node without neighbours has sums of zero: any factor will do, but not 1/0.
-        down = self.mean_log_degree / (degree.clamp(min=1) + 1).log()
-        rows = self.out(torch.cat([x, found, found * up, found * down], 1))
+        log, delta = edges.degrees(message.dtype).least_log, self.mean_log_degree
+        factors = torch.cat([torch.ones_like(log), log / delta, delta / log], 1)  # [N, 3]
+        scaled = factors.unsqueeze(2) * found.unsqueeze(1)
+        rows = self.out(torch.cat([x, scaled.flatten(1)], 1))
         return context.with_rows(F.relu(rows))
 
     def _aggregate(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
@@ -124,8 +124,8 @@ class DGNLayer(SMPLayer):
         total = index.incidence.sum(weights)
         arrived = index.incidence.sum(terms.flatten(1)).view(x.size(0), *terms.shape[1:])
         found: list[Tensor] = []
-        for number, name in enumerate(names):
-            weight, value = total[:, number : number + 1], arrived[:, number]
+        for name, weight, value in zip(names, total.unbind(1), arrived.unbind(1), strict=True):
+            weight = weight.unsqueeze(1)
             if name == "mean":
                 value = value / weight.clamp(min=1)
             elif name.startswith("dx"):

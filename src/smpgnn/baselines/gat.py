@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -14,6 +13,7 @@ from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.attention import attention
 
 
 class GATLayer(SMPLayer):
@@ -58,43 +58,23 @@ class GATLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        conv, edges = self.conv, index.incidence
-        values = self._heads(conv.lin(context.rows))  # [N, H, C]
-        sent, own = ((values * part).sum(-1) for part in (conv.att_src, conv.att_dst))  # [N, H]
-        scores, own_scores = self._scores(sent, own, edge_attr, index)
-        # Relative to the score of the node itself, and no exponent above 0.
-        scores = scores - edges.from_receivers(own_scores)
-        top = edges.max(scores.detach()).clamp(min=0)
-        weights, own_weights = (scores - edges.from_receivers(top)).exp(), (-top).exp()
-        arriving = self._heads(edges.from_senders(values.flatten(1))) * weights.unsqueeze(2)
-        sums = edges.sum(torch.cat([arriving.flatten(1), weights], 1))
-        total = self._heads(sums[:, : self.out_channels]) + values * own_weights.unsqueeze(2)
-        norm = sums[:, self.out_channels :] + own_weights
-        rows = (total / norm.unsqueeze(2)).flatten(1) + conv.bias
-        return context.with_rows(F.elu(rows))
+        conv, shape = self.conv, (-1, self.heads, self.out_channels // self.heads)
+        values = conv.lin(context.rows).view(shape)  # [N, H, C]
+        rows = attention(
+            values,
+            conv.att_src[0],
+            conv.att_dst[0],
+            conv.bias.view(shape)[0],
+            None if edge_attr is None else self._part(edge_attr),
+            index.incidence,
+            conv.negative_slope,
+        )
+        return context.with_rows(rows.flatten(1))
 
-    def _scores(
-        self, sent: Tensor, own: Tensor, edge_attr: Tensor | None, index: ContextIndex
-    ) -> tuple[Tensor, Tensor]:
-        """Scores of the edges [E, H], −∞ for self loops, and of each node with itself [N, H]."""
-        conv, edges, topology = self.conv, index.incidence, index.topology
-        loop = (topology.sender == topology.receiver).unsqueeze(1)
-        scores, own_scores = edges.from_senders(sent) + edges.from_receivers(own), sent + own
-        if edge_attr is not None:
-            # The map is linear: the score of the mean is the mean of the scores.
-            maps = conv.lin_edge.weight.view(self.heads, -1, self.edge_channels)  # [H, C, D]
-            part = F.linear(edge_attr, (maps * conv.att_edge[0].unsqueeze(2)).sum(1))
-            part = part.to(sent.dtype)
-            counted = torch.cat([part, torch.ones_like(part[:, :1])], 1).masked_fill(loop, 0.0)
-            sums = edges.sum(counted)
-            scores = scores + part
-            own_scores = own_scores + sums[:, :-1] / sums[:, -1:].clamp(min=1)
-        scores = F.leaky_relu(scores, conv.negative_slope).masked_fill(loop, -torch.inf)
-        return scores, F.leaky_relu(own_scores, conv.negative_slope)
-
-    def _heads(self, values: Tensor) -> Tensor:
-        """The channels of each head, [M, H C] to [M, H, C]."""
-        return values.view(-1, self.heads, self.out_channels // self.heads)
+    def _part(self, edge_attr: Tensor) -> Tensor:
+        """What edge features add to scores, [E, H]: linear, so of the mean it is the mean."""
+        maps = self.conv.lin_edge.weight.view(self.heads, -1, self.edge_channels)  # [H, C, D]
+        return F.linear(edge_attr, (maps * self.conv.att_edge[0].unsqueeze(2)).sum(1))
 
 
 class GAT(MPNN):

@@ -18,6 +18,8 @@ from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.backbone import Backbone
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.backend import fused
+from smpgnn.ops.gates import gated_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,21 +81,14 @@ class GatedGCNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> EdgeContext:
         self.check(context, index, edge_attr)
-        x, incidence, layout = context.rows, index.incidence, index.edge_layout
+        layout = index.edge_layout
         edges = self._edges(context, index.topology.num_edges, edge_attr)
-        sent = torch.cat([self.gate_sender(x), self.value(x)], 1)
-        sender, value = incidence.from_senders(sent).chunk(2, 1)
-        gate = (
-            self.gate_edge(normalize(self.edge_norm, edges, layout))
-            + incidence.from_receivers(self.gate_receiver(x))
-            + sender
-        )  # [E, C]
-        weight = gate.sigmoid()
-        total, weights = incidence.sum(torch.cat([weight * value, weight], 1)).chunk(2, 1)
-        rows = F.relu(self.own(x) + total / (weights + 1e-6))
-        new = F.relu(gate)
+        maps = self.own, self.gate_receiver, self.gate_sender, self.value
+        weight, bias = torch.cat([m.weight for m in maps]), torch.cat([m.bias for m in maps])
+        term = self.gate_edge(normalize(self.edge_norm, edges, layout))  # [E, C]
+        rows, new = gated_sum(F.linear(context.rows, weight, bias), term, index.incidence)
         new = edges + new if self.edge_residual else new
-        if layout.unowned is not None:
+        if layout.unowned is not None and not fused(new):
             new = new.masked_fill(layout.unowned, 0.0)
         return EdgeContext(rows, context.layout, new)
 

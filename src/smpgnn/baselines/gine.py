@@ -12,6 +12,7 @@ from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.relu_sum import relu_sum
 from smpgnn.ops.sparse import sparse_apply
 
 
@@ -56,12 +57,11 @@ class GINELayer(SMPLayer):
         self.check(context, index, edge_attr)
         x = context.rows
         if edge_attr is None:
-            arrived = sparse_apply(x, *index.adjacent)
+            total = x + sparse_apply(x, *index.adjacent)
         else:
-            message = index.incidence.from_senders(x) + self.conv.lin(edge_attr)  # [E, C]
-            arrived = index.incidence.sum(message.relu())
-        total = NormalInput(context.layout, x + arrived)
-        return context.with_rows(run_perceptron(self.conv.nn, total))
+            total = relu_sum(x, self.conv.lin(edge_attr), index.incidence)
+        given = NormalInput(context.layout, total)
+        return context.with_rows(run_perceptron(self.conv.nn, given))
 
 
 class GINE(MPNN):

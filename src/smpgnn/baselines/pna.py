@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -16,11 +15,10 @@ from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
+from smpgnn.ops.aggregate import aggregate
 
 AGGREGATORS = ("mean", "min", "max", "std")
 SCALERS = ("identity", "amplification", "attenuation")
-#: Variances up to this count as zero, as in PyTorch Geometric.
-LEAST_VARIANCE = 1e-5
 #: All nodes with two neighbours: about what molecules have.
 DEFAULT_DEGREES = (0, 0, 1)
 
@@ -116,17 +114,7 @@ class PNALayer(SMPLayer):
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
-        edges = index.incidence
-        degree = index.topology.degree.to(message.dtype).unsqueeze(1)
-        sums = edges.sum(torch.cat([message, message * message], 1))
-        mean, squares = (sums / degree.clamp(min=1)).chunk(2, 1)
-        high, low = edges.max(torch.cat([message, -message], 1)).chunk(2, 1)
-        spread = (squares - mean * mean).clamp(min=LEAST_VARIANCE).sqrt()
-        spread = spread.masked_fill(spread <= math.sqrt(LEAST_VARIANCE), 0.0)
-        found = torch.cat([mean, -low, high, spread], 1)
-        delta = self.conv.aggr_module.avg_deg_log
-        up, down = (degree + 1).log() / delta, delta / (degree.clamp(min=1) + 1).log()
-        return torch.cat([found, found * up, found * down], 1)
+        return aggregate(message, index.incidence, self.conv.aggr_module.avg_deg_log)
 
 
 class PNA(MPNN):

@@ -8,21 +8,22 @@ one more graph without edges, whose nodes have no rows; the rows that nobody own
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from smpgnn.data.padded_rows import DataOneHot, DataRows, Places, sorted_topology
+from smpgnn.data.padded_rows import DataOneHot, DataRows, RowLists, small_table, sorted_topology
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.index import ContextIndex
 from smpgnn.layout import RowLayout
 from smpgnn.ops import Neighbors, Routes
+from smpgnn.ops.assembly import EdgeParts, NodeParts, cut_edges, cut_nodes, place_graphs
 from smpgnn.structure import Cut, GraphStructure
-from smpgnn.topology import Topology, take
+from smpgnn.topology import Topology, pointer, take
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,13 @@ def usual_room(sizes: Tensor, graphs: int, spread: float = 4.0) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PaddedIndex(ContextIndex):
-    """An index whose tensors are made beforehand, but for routes: few layers of nodes ask for them.
+    """An index whose tensors are made beforehand.
 
     `present` [B + 1] is 1 for real graphs; `most` is the number of nodes of the largest.
     """
 
     made_layout: RowLayout
-    make_routes: Callable[[], Routes]
+    made_routes: Routes
     present: Tensor
     most: int
 
@@ -87,7 +88,7 @@ class PaddedIndex(ContextIndex):
 
     @cached_property
     def routes(self) -> Routes:
-        return self.make_routes()
+        return self.made_routes
 
     @property
     def graph_multiplicity(self) -> Tensor | None:
@@ -122,20 +123,31 @@ class PaddedStore:
         self.most, self.device = int(self._counts[0].max()), store.device
         self.num_nodes = size
         whole_set, order = sorted_topology(store)
-        by_sender = whole_set.edges_by_sender[1]
-        by_sender = by_sender - take(store.edge_ptr, take(whole_set.batch, whole_set.sender))
-        degrees = [
-            torch.bincount(end, minlength=whole_set.num_nodes)
-            for end in (whole_set.receiver, whole_set.sender)
-        ]
-        # Tables of graphs, nodes and edges, each with one entry more, for what is not there.
-        # Of graphs: whether there is one, its counts, and where what is counted begins.
-        first = torch.cat([counts.new_zeros(4, 1), counts.cumsum(1)], dim=1)
+        node_start, edge_start = (
+            take(ptr, whole_set.batch) for ptr in (store.node_ptr, store.edge_ptr)
+        )
+        leave, by_sender = whole_set.edges_by_sender
+        first, _, _ = self.rows.nodes
+        # Tables of graphs, nodes and edges, each with one entry more, for what is not there. Of
+        # graphs: whether there is one, its counts, and where what is counted begins; of nodes and
+        # edges: see `cut_nodes` and `cut_edges`.
+        begin = torch.cat([counts.new_zeros(4, 1), counts.cumsum(1)], dim=1)
         there = _with_last(torch.ones_like(counts), 0, dim=1)[:1]
-        self._graph_table = torch.cat([there, _with_last(counts, 0, dim=1), first])
-        self._node_table = _with_last(torch.stack(degrees), 0, dim=1)
-        local = store.edge_index.long()[:, order]
-        self._edge_table = _with_last(torch.cat([local, by_sender.unsqueeze(0)]), 0, dim=1)
+        self._graph_table = torch.cat([there, _with_last(counts, 0, dim=1), begin])
+        self._node_table = small_table(
+            whole_set.degree,
+            pointer(whole_set.degree)[:-1] - edge_start,
+            leave[:-1] - edge_start,
+            *self.rows.nodes,
+        )
+        sender, receiver = whole_set.edge_index
+        self._edge_table = small_table(
+            sender - take(node_start, sender),
+            receiver - take(node_start, receiver),
+            by_sender - take(edge_start, sender),  # of the same graph as the edge in this place
+            take(first, sender),
+            take(first, take(receiver, by_sender)),
+        )
         inverse = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
         self._inverse = _with_last(inverse, 0.0)
         self._prepared = {s: s.prepare(whole_set, capacity.graphs) for s in structures}
@@ -146,14 +158,9 @@ class PaddedStore:
         self.y = None if store.y is None else _with_last(store.y.float(), torch.nan)
         self.y_node = None if store.y_node is None else _with_last(store.y_node.float(), torch.nan)
         # What is the same in all batches.
-        whole = partial(torch.tensor, device=store.device)
-        self._none = whole([len(store)])
-        self._zeros, self._node_room = whole([[0], [0]]), whole([capacity.nodes])
-        self._spare = whole([[capacity.nodes - 1], [capacity.edges - 1], [capacity.rows - 1]])
-        rooms = capacity.nodes + 1, capacity.edges, capacity.rows + 1, capacity.messages
-        self._node_places, self._edge_places, self._row_places, self._message_places = (
-            torch.arange(count, device=store.device) for count in rooms
-        )
+        rooms = [capacity.nodes, capacity.edges, capacity.rows, capacity.messages]
+        self._last = torch.tensor(rooms, device=store.device) - 1
+        self._edge_places = torch.arange(capacity.edges, device=store.device)
         self._edge_numbers = self._edge_places.int()
 
     def size(self, graphs: Tensor) -> tuple[int, int, int, int]:
@@ -175,75 +182,53 @@ class PaddedStore:
         Targets of what is not there are NaN. The batch has one graph more, the unused room; results
         for the graphs asked for come first.
         """
-        room = self.capacity
-        slots = torch.cat([graphs.remainder(self._graph_table.size(1)), self._none])  # [B + 1]
-        present, counts, first = self._graph_table.index_select(1, slots).split_with_sizes(
-            [1, 4, 4]
-        )
-        ends = counts.cumsum(1)
-        starts = ends - counts
-        graph_ptr = torch.cat([self._zeros[0], ends[0, :-1], self._node_room])
-        # Nodes; those past the last graph are in the last slot, and in no table but its last entry.
-        place = self._node_places[:-1]
-        batch = torch.searchsorted(ends[0, :-1], place, right=True)
-        local = place - take(starts[0], batch)
-        node = (take(first[0], batch) + local).clamp(max=self._node_table.size(1) - 1)
-        degrees = self._node_table.index_select(1, node)  # of those who send, and who receive
-        pointers = torch.cat([self._zeros, degrees.cumsum(1)], dim=1)
-        # Edges, by receiver; those past the last graph join the last node with itself.
-        spare = torch.cat([starts[:3, :-1], self._spare], dim=1)
-        numbers = self._node_places, self._row_places, self._message_places
-        places = Places(starts, ends, first, spare, batch, local, node, *numbers)
-        number = self._edge_places
-        owner, edge = places.entries(1, number, self._edge_table.size(1) - 1)
-        within = self._edge_table.index_select(1, edge)
-        shift = spare.index_select(1, owner)
-        edge_index, out_edge = within[:2] + shift[0], within[2] + shift[1]
-        inverse = take(self._inverse, slots)
-        topology = Topology(edge_index, batch, room.nodes, room.graphs + 1)
+        room, rows = self.capacity, self.rows.room(self.capacity.nodes, self.capacity.rows)
+        found = place_graphs(graphs, self._graph_table, self._inverse, self.y, self._last)
+        nodes = cut_nodes(
+            found.places, found.inverse, self._node_table, self.x, self.y_node,
+            room.nodes, rows, self.rows.spread,
+        )  # fmt: skip
+        edges = cut_edges(found.places, self._edge_table, self.edge_attr, room.edges)
+        batch, _, node, degree, own, count = nodes.numbers
+        arrive, leave, row_ptr = nodes.pointers
+        topology = Topology(edges.numbers[1:3], batch, room.nodes, room.graphs + 1)
         topology.__dict__.update(
-            graph_size=graph_ptr.diff(),
-            graph_ptr=graph_ptr,
-            degree=degrees[0],
-            inverse_average_degree=inverse,
-            edges_by_receiver=(pointers[0], number),
-            edges_by_sender=(pointers[1], out_edge),
+            graph_size=found.size,
+            graph_ptr=found.ptr,
+            degree=degree,
+            inverse_average_degree=found.inverse,
+            edges_by_receiver=(arrive, self._edge_places),
+            edges_by_sender=(leave, edges.numbers[3]),
         )
-        cut = Cut(topology, slots, node, edge)
-        topology.found.update({s: found.cut(cut) for s, found in self._prepared.items()})
-        rows = self.rows.table(places)
-        layout = RowLayout(rows.ptr, rows.owner, rows.own, None, padded=True)
-        routes = partial(self._routes, topology, layout, places)
-        index = PaddedIndex(topology, rows, layout, routes, present[0], self.most)
+        cut = Cut(topology, found.slots, node, edges.numbers[0])
+        topology.found.update({s: prepared.cut(cut) for s, prepared in self._prepared.items()})
+        made = self.rows.cut(found.places, nodes, rows, room.messages)
+        layout = RowLayout(row_ptr, made.table.owner, own, None, padded=True)
+        small = nodes.small_pointers[2], nodes.small_own
+        layout.__dict__.update(made.layout, count=count, small=small)
+        routes = self._routes(nodes, edges, made.lists)
+        index = PaddedIndex(topology, made.table, layout, routes, found.present, self.most)
         flat = GraphBatch(
-            x=_take(self.x, node),
-            edge_index=edge_index,
-            edge_attr=_take(self.edge_attr, edge),
+            x=None if self.x is None else nodes.x,
+            edge_index=topology.edge_index,
+            edge_attr=None if self.edge_attr is None else edges.edge_attr,
             batch=batch,
             num_graphs=room.graphs + 1,
-            y=_take(self.y, slots[:-1]),
-            y_node=_take(self.y_node, node),
+            y=None if self.y is None else found.y,
+            y_node=None if self.y_node is None else nodes.y_node,
         )
         return flat, index
 
-    def _routes(self, topology: Topology, layout: RowLayout, places: Places) -> Routes:
+    def _routes(self, nodes: NodeParts, edges: EdgeParts, rows: RowLists) -> Routes:
         """The routes of a batch."""
-        (arrive, _), (leave, out_edge) = topology.edges_by_receiver, topology.edges_by_sender
-        receiver, first, rows = topology.receiver, layout.small[0], self.rows.lists(places)
-        senders = Neighbors(
-            arrive.int(),
-            take(first, topology.sender),
-            self._edge_numbers,
-            rows.ptr,
-            rows.row,
-            receiver.int(),
-        )
-        to = take(receiver, out_edge)
+        arrive, leave, row_ptr = nodes.small_pointers
+        receiver, out_edge, first, back_first = edges.small
+        numbers, (scale, arrived) = self._edge_numbers, nodes.weights
+        senders = Neighbors(arrive, first, numbers, rows.ptr, rows.row, receiver)
         back = rows.back_ptr, rows.back_row, rows.back_edge
-        receivers = Neighbors(leave.int(), take(first, to), out_edge.int(), *back)
-        scale = take(topology.inverse_average_degree, topology.batch)
-        arrived = topology.degree * scale
-        return Routes(*layout.small, scale, arrived, lambda: (senders, receivers), padded=True)
+        receivers = Neighbors(leave, back_first, out_edge, *back)
+        own = nodes.small_own
+        return Routes(row_ptr, own, scale, arrived, lambda: (senders, receivers), padded=True)
 
 
 def _with_last(values: Tensor, last: float, dim: int = 0) -> Tensor:
@@ -251,7 +236,3 @@ def _with_last(values: Tensor, last: float, dim: int = 0) -> Tensor:
     shape = list(values.shape)
     shape[dim] = 1
     return torch.cat([values, values.new_full(shape, last)], dim=dim)
-
-
-def _take(values: Tensor | None, index: Tensor) -> Tensor | None:
-    return None if values is None else values.index_select(0, index)

@@ -27,20 +27,23 @@ class RowBatchNorm(nn.BatchNorm1d):
 
     def forward(self, context: LocalContext) -> LocalContext:  # type: ignore[override]
         """The rows stay as they are where they can: what follows takes scale and shift with it."""
-        several = _processes() > 1
-        if context.rows.size(0) == 0 and not (self.training and several):
+        if context.rows.size(0) == 0 and not (self.training and _processes() > 1):
             return context
         if not self.training:
             scaled = ScaledContext(context, self._learned)
         else:
             raw = context.measured(squares=True)
-            if several or not fused(raw.rows):
+            if self.contains(raw.rows):  # a fused set map does it with its own work, or a kernel
+                scaled = ScaledContext(raw, lambda: self._affine(raw), self._state())
+            else:
                 made = self._affine(raw)
                 scaled = ScaledContext(raw, lambda: made)
-            else:  # a fused set map does it with its own work; others by `affine`
-                scaled = ScaledContext(raw, lambda: self._affine(raw), self._state())
         # contexts that carry more than rows keep the rest
         return scaled if type(context) is LocalContext else context.with_rows(scaled.rows)
+
+    def contains(self, rows: Tensor) -> bool:
+        """Whether the kernels serve these rows: those that no context owns come out as zeros."""
+        return self.training and _processes() == 1 and fused(rows)
 
     def _learned(self) -> tuple[Tensor, Tensor, Tensor]:
         """Center, scale and shift from the running statistics."""
@@ -54,7 +57,7 @@ class RowBatchNorm(nn.BatchNorm1d):
         assert moments is not None
         assert moments.squares is not None
         count = layout.total(moments.squares.dtype)
-        total = layout.count.to(count.dtype) @ moments.mean.to(count.dtype)
+        total = layout.counts(count.dtype) @ moments.mean.to(count.dtype)
         mean, variance = self._moments(count, total, moments.squares)
         return mean, self._scale(variance), self.bias
 

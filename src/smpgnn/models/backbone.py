@@ -200,10 +200,15 @@ class Backbone(nn.Module):
             new = new.with_rows(norm(new).written())
         if self.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
-        contained = layer.contained or self.norms_results
-        if new.layout.padded and not contained and new.layout.unowned is not None:
+        if new.layout.padded and not self._contained(layer, new) and new.layout.unowned is not None:
             new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
         return self._measured(new, number)
+
+    def _contained(self, layer: nn.Module, context: LocalContext) -> bool:
+        """Whether padding stays finite: by the layer, or as every later layer begins with zeros."""
+        norm = self.norms[-1]
+        clear = isinstance(norm, RowBatchNorm) and norm.contains(context.rows)
+        return bool(layer.contained) or self.norms_results or clear
 
     def _measured(self, context: LocalContext, number: int) -> LocalContext:
         """The contexts after layer `number`, with what extractors and the next norm ask of them."""

@@ -8,6 +8,7 @@ from smpgnn.ops.batch_norm import batch_norm
 from smpgnn.ops.default_core import DefaultWeights, default_core
 from smpgnn.ops.fast_core import fast_core
 from smpgnn.ops.fold import NormState, fold
+from smpgnn.ops.initial import initial_rows
 from smpgnn.ops.moments import Moments, measure
 from smpgnn.ops.neighbor import Lift, neighbor_sum, relu_neighbor_sum
 from smpgnn.ops.pool import pool_contexts
@@ -34,6 +35,7 @@ __all__ = [
     "find_neighbors",
     "fold",
     "gated_state",
+    "initial_rows",
     "measure",
     "neighbor_sum",
     "pool_contexts",

@@ -4,6 +4,25 @@ Every operator has a plain counterpart in torch (the functions named `…_refere
 which serves on the CPU, for derivatives of higher order, and as the standard of the tests.
 """
 
+from smpgnn.ops.cuda.assembly import (
+    cut_edges,
+    cut_messages,
+    cut_nodes,
+    cut_rows,
+    initial_rows,
+    place_graphs,
+    square_rows,
+)
+from smpgnn.ops.cuda.edges import (
+    aggregate,
+    aggregate_backward,
+    attention,
+    attention_backward,
+    gated_sum,
+    gated_sum_backward,
+    relu_sum,
+    relu_sum_backward,
+)
 from smpgnn.ops.cuda.layers import (
     batch_norm,
     batch_norm_backward,
@@ -41,9 +60,17 @@ from smpgnn.ops.cuda.rivals import (
 )
 
 __all__ = [
+    "aggregate",
+    "aggregate_backward",
+    "attention",
+    "attention_backward",
     "batch_norm",
     "batch_norm_backward",
     "column_sums",
+    "cut_edges",
+    "cut_messages",
+    "cut_nodes",
+    "cut_rows",
     "default_core",
     "default_core_backward",
     "fast_core",
@@ -52,13 +79,19 @@ __all__ = [
     "fold_backward",
     "gated_state",
     "gated_state_backward",
+    "gated_sum",
+    "gated_sum_backward",
+    "initial_rows",
     "measure",
     "measure_backward",
     "pairs",
     "perceptron",
     "perceptron_backward",
+    "place_graphs",
     "pool",
     "pool_backward",
+    "relu_sum",
+    "relu_sum_backward",
     "segment_max",
     "segment_max_backward",
     "segment_sum",
@@ -67,5 +100,6 @@ __all__ = [
     "set_linear_terms",
     "set_to_set",
     "set_to_set_backward",
+    "square_rows",
     "squares",
 ]

@@ -1,0 +1,157 @@
+"""Messages on edges by the kernels: equal to the plain way, in any order of the edges."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import ODD, assert_same, make_case, path
+from torch import Tensor
+
+from smpgnn.incidence import Incidence
+from smpgnn.ops import backend
+from smpgnn.ops.aggregate import LEAST_VARIANCE, aggregate, aggregate_reference
+from smpgnn.ops.attention import attention, attention_reference
+from smpgnn.ops.gates import gated_sum, gated_sum_reference
+from smpgnn.ops.relu_sum import relu_sum, relu_sum_reference
+
+pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+STAR = (20, tuple((k, 0) for k in range(1, 20)))
+GRAPHS = [path(4), STAR, ODD["empty"], ODD["loops"], ODD["double edge"], ODD["edgeless"]]
+DELTA = torch.tensor(0.7, dtype=torch.float64, device=DEVICE)
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
+
+
+def make_edges() -> Incidence:
+    return Incidence(make_case(GRAPHS).topology.to(DEVICE))
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    value = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return value.to(DEVICE).requires_grad_()
+
+
+@pytest.mark.parametrize("width", [1, 5, 130])
+def test_aggregations_equal_the_plain_way(width: int) -> None:
+    edges = make_edges()
+    message = draw(edges.topology.num_edges, width)
+    message.data[::3] = message.data[:1]  # equal ones share the gradient
+    out = aggregate(message, edges, DELTA)
+    assert type(out.grad_fn).__name__ == "_AggregateBackward"
+    assert_same(out, aggregate_reference(message, edges, DELTA), None, [message], 1e-9)
+
+
+@pytest.mark.parametrize("width", [1, 5, 130])
+def test_gated_sums_equal_the_plain_way(width: int) -> None:
+    edges = make_edges()
+    table, term = draw(edges.topology.num_nodes, 4 * width), draw(edges.topology.num_edges, width)
+    out = gated_sum(table, term, edges)
+    assert type(out[0].grad_fn).__name__ == "_GatedSumBackward"
+    assert_same(out, gated_sum_reference(table, term, edges), None, [table, term], 1e-9)
+
+
+def test_derivatives_of_gated_sums_match_finite_differences() -> None:
+    edges = Incidence(make_case([path(3), ODD["loops"]]).topology.to(DEVICE))
+    inputs = draw(edges.topology.num_nodes, 8), draw(edges.topology.num_edges, 2)
+    assert torch.autograd.gradcheck(lambda *a: gated_sum(*a, edges), inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(lambda *a: gated_sum(*a, edges), inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("width", [1, 5, 130])
+def test_sums_of_relus_equal_the_plain_way(width: int) -> None:
+    edges = make_edges()
+    x, term = draw(edges.topology.num_nodes, width), draw(edges.topology.num_edges, width)
+    out = relu_sum(x, term, edges)
+    assert type(out.grad_fn).__name__ == "_ReluSumBackward"
+    assert_same(out, relu_sum_reference(x, term, edges), None, [x, term], 1e-9)
+
+
+def test_derivatives_of_sums_of_relus_match_finite_differences() -> None:
+    edges = Incidence(make_case([path(3), ODD["loops"]]).topology.to(DEVICE))
+    inputs = draw(edges.topology.num_nodes, 2), draw(edges.topology.num_edges, 2)
+    assert torch.autograd.gradcheck(lambda *a: relu_sum(*a, edges), inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(lambda *a: relu_sum(*a, edges), inputs, fast_mode=True)
+
+
+def attention_inputs(edges: Incidence, heads: int, channels: int, parts: bool) -> list[Tensor]:
+    maps = [draw(heads, channels, seed=k) for k in range(3)]
+    found = [draw(edges.topology.num_nodes, heads, channels), *maps]
+    return [*found, draw(edges.topology.num_edges, heads)] if parts else found
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attention_equals_the_plain_way(heads: int, parts: bool) -> None:
+    edges = make_edges()
+    inputs = attention_inputs(edges, heads, 5, parts)
+    arguments = (*inputs, *(None,) * (5 - len(inputs)), edges, 0.2)
+    out = attention(*arguments)
+    assert type(out.grad_fn).__name__ == "_AttentionBackward"
+    assert_same(out, attention_reference(*arguments), None, inputs, 1e-9)
+
+
+def test_derivatives_of_attention_match_finite_differences() -> None:
+    edges = Incidence(make_case([path(3), ODD["loops"]]).topology.to(DEVICE))
+    inputs = attention_inputs(edges, 2, 2, True)
+    assert torch.autograd.gradcheck(lambda *a: attention(*a, edges, 0.2), inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(
+        lambda *a: attention(*a, edges, 0.2), inputs, fast_mode=True
+    )
+
+
+def test_operators_say_what_they_return() -> None:
+    from smpgnn.ops import cuda
+
+    edges, tests = make_edges(), ("test_schema", "test_faketensor")
+    message = draw(edges.topology.num_edges, 3).detach()
+    arguments = (message, *edges.arriving_order, DELTA)
+    torch.library.opcheck(cuda.aggregate, (*arguments, LEAST_VARIANCE), test_utils=tests)
+    out = cuda.aggregate(*arguments, LEAST_VARIANCE)
+    back = (out, message, out, *edges.arriving_order, DELTA)
+    torch.library.opcheck(cuda.aggregate_backward, back, test_utils=tests)
+
+
+def test_operators_of_gated_sums_say_what_they_return() -> None:
+    from smpgnn.ops import cuda
+
+    edges, tests = make_edges(), ("test_schema", "test_faketensor")
+    topology = edges.topology
+    table, term = draw(topology.num_nodes, 12).detach(), draw(topology.num_edges, 3).detach()
+    arguments = (table, term, topology.sender, *edges.arriving_order, 1e-6)
+    torch.library.opcheck(cuda.gated_sum, arguments, test_utils=tests)
+    rows, gate, _ = cuda.gated_sum(*arguments)
+    ends = topology.sender, topology.receiver, *edges.arriving_order, *topology.edges_by_sender
+    back = (rows, gate, table, gate, rows, *ends, 1e-6)
+    torch.library.opcheck(cuda.gated_sum_backward, back, test_utils=tests)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_operators_of_attention_say_what_they_return(parts: bool) -> None:
+    from smpgnn.ops import cuda
+
+    edges, tests = make_edges(), ("test_schema", "test_faketensor")
+    topology = edges.topology
+    given = [value.detach() for value in attention_inputs(edges, 2, 3, parts)]
+    given = [*given, *[None] * (5 - len(given))]
+    arguments = (*given, topology.sender, *edges.arriving_order, 0.2)
+    torch.library.opcheck(cuda.attention, arguments, test_utils=tests)
+    ends = topology.sender, topology.receiver, *edges.arriving_order, *topology.edges_by_sender
+    back = (cuda.attention(*arguments), *given, *ends, 0.2)
+    torch.library.opcheck(cuda.attention_backward, back, test_utils=tests)
+
+
+def test_operators_of_sums_of_relus_say_what_they_return() -> None:
+    from smpgnn.ops import cuda
+
+    edges, tests = make_edges(), ("test_schema", "test_faketensor")
+    topology, (ptr, order) = edges.topology, edges.arriving_order
+    x, term = draw(topology.num_nodes, 3).detach(), draw(topology.num_edges, 3).detach()
+    torch.library.opcheck(cuda.relu_sum, (x, term, topology.sender, ptr, order), test_utils=tests)
+    back = (x, x, term, topology.receiver, *topology.edges_by_sender, ptr, False)
+    torch.library.opcheck(cuda.relu_sum_backward, back, test_utils=tests)

@@ -1,0 +1,77 @@
+"""Contexts before the first layer: the kernel equals the parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from strategies import ODD, SCHEMES, make_case, path
+
+from smpgnn.index import ContextIndex
+from smpgnn.layout import RowLayout
+from smpgnn.ops import backend, initial_rows
+from smpgnn.ops.initial import initial_rows_reference
+
+pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
+
+
+def make_layout(identifiers: str) -> RowLayout:
+    topology = make_case(GRAPHS).topology.to(DEVICE)
+    if identifiers == "nodes":
+        return ContextIndex.of_nodes(topology).layout
+    return ContextIndex.build(topology, identifiers, 2).layout
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [None, 0, 2, 130])
+@pytest.mark.parametrize("identifiers", [*SCHEMES, "nodes"])
+def test_the_kernel_equals_the_parts(
+    identifiers: str, width: int | None, dtype: torch.dtype
+) -> None:
+    layout = make_layout(identifiers)
+    size = layout.own.numel()
+    x = None if width is None else torch.randn(size, width, dtype=dtype, device=DEVICE)
+    rows, known = initial_rows(x, dtype, layout)
+    expected, moments = initial_rows_reference(x, dtype, layout)
+    for one, two in ((rows, expected), (known.own, moments.own), (known.mean, moments.mean)):
+        assert one.dtype == two.dtype
+        assert torch.equal(one, two)
+
+
+def test_rows_that_no_context_owns_are_zero() -> None:
+    layout = make_layout("onehot")
+    count = layout.owner.numel()
+    owner = torch.cat([layout.owner, layout.owner[-1:].expand(40)])
+    padded = replace(layout, owner=owner, padded=True)
+    x = torch.randn(layout.own.numel(), 3, device=DEVICE)
+    rows, _ = initial_rows(x, x.dtype, padded)
+    expected, _ = initial_rows_reference(x, x.dtype, layout)
+    assert torch.equal(rows[:count], expected)
+    assert not rows[count:].any()
+
+
+def test_features_may_have_gradients() -> None:
+    layout = make_layout("onehot")
+    x = torch.randn(layout.own.numel(), 3, device=DEVICE, requires_grad=True)
+    rows, known = initial_rows(x, x.dtype, layout)
+    (rows.sum() + known.own.sum()).backward()
+    assert x.grad is not None
+    assert (x.grad == 2).all()
+
+
+def test_the_operator_says_what_it_returns() -> None:
+    from smpgnn.ops import cuda
+
+    layout = make_layout("coloring")
+    x = torch.randn(layout.own.numel(), 3, device=DEVICE)
+    given = x, *layout.small, layout.count, layout.owner.numel()
+    torch.library.opcheck(cuda.initial_rows, given, test_utils=("test_schema", "test_faketensor"))
