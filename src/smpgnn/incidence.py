@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,17 +15,6 @@ from torch import Tensor
 from smpgnn.ops import SparseSum, segment_max
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.topology import Topology, take
-
-
-class Degrees(NamedTuple):
-    """The degrees d of nodes as layers scale by them, [N, 1] each.
-
-    max(d, 1), log(d + 1), and log(max(d, 1) + 1), by which one may divide.
-    """
-
-    least: Tensor
-    log: Tensor
-    least_log: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +59,19 @@ class Incidence:
         ptr, order = self.topology.edges_by_receiver
         return ptr, None if self.padded else order
 
-    def degrees(self, dtype: torch.dtype) -> Degrees:
-        """How many edges arrive at every node, in this type; made once for all layers."""
-        if dtype not in self._degrees:
+    def log_degree(self, dtype: torch.dtype) -> Tensor:
+        """log(d + 1) of the edges d that arrive at every node, at least one: [N, 1].
+
+        Made once for all layers.
+        """
+        if dtype not in self._log_degrees:
             degree = self.topology.degree.to(dtype).unsqueeze(1)
-            least = degree.clamp(min=1)
-            self._degrees[dtype] = Degrees(least, (degree + 1).log(), (least + 1).log())
-        return self._degrees[dtype]
+            self._log_degrees[dtype] = (degree.clamp(min=1) + 1).log()
+        return self._log_degrees[dtype]
 
     @cached_property
-    def _degrees(self) -> dict[torch.dtype, Degrees]:
-        """`degrees` in the types that were asked for."""
+    def _log_degrees(self) -> dict[torch.dtype, Tensor]:
+        """`log_degree` in the types that were asked for."""
         return {}
 
     @cached_property

@@ -96,7 +96,7 @@ class DGNLayer(SMPLayer):
             message = message + self.message_edge(edge_attr)
         found = torch.cat(self._aggregate(message, x, index), 1)  # [N, aggregators · C]
         # A node without neighbours has sums of zero: any factor will do, but not 1/0.
-        log, delta = edges.degrees(message.dtype).least_log, self.mean_log_degree
+        log, delta = edges.log_degree(message.dtype), self.mean_log_degree
         factors = torch.cat([torch.ones_like(log), log / delta, delta / log], 1)  # [N, 3]
         scaled = factors.unsqueeze(2) * found.unsqueeze(1)
         rows = self.out(torch.cat([x, scaled.flatten(1)], 1))
