@@ -107,15 +107,27 @@ def stack(values: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
     return torch.stack(list(values)) if len(values) else like.new_zeros(0, *shape)
 
 
-def initial(graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: int = 0) -> Tensor:
-    """U_i[i, :] = [1, x_i] and zero elsewhere, but for the first features: U_i[j, 1:] = x_j."""
+def initial(
+    graph: DenseGraph,
+    dtype: torch.dtype = torch.float64,
+    announced: int = 0,
+    features: str = "own",
+) -> Tensor:
+    """U_i[i, :] = [1, x_i] and zero elsewhere; or the other rows hold features, too.
+
+    With 'context' those of its node, U_i[j, 1:] = x_i; with 'row' those of the node that the row
+    describes, U_i[j, 1:] = x_j; `announced`: the first ones of these.
+    """
     width = 1 if graph.x is None else 1 + graph.x.size(1)
+    zero, one = torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype)
     contexts = []
     for i in range(graph.num_nodes):
         rows = [torch.zeros(width, dtype=dtype) for _ in range(graph.num_rows)]
-        one = torch.ones(1, dtype=dtype)
-        for j in range(graph.num_nodes if announced else 0):
-            known = torch.cat([torch.zeros(1, dtype=dtype), graph.x[j, :announced]])
+        if features == "context" and graph.x is not None:
+            rows = [torch.cat([zero, graph.x[i]]) for _ in rows]
+        known_channels = width - 1 if features == "row" else announced
+        for j in range(graph.num_nodes if known_channels else 0):
+            known = torch.cat([zero, graph.x[j, :known_channels]])
             rows[graph.identifier[j]] = nn.functional.pad(known, (0, width - known.numel()))
         rows[graph.identifier[i]] = one if graph.x is None else torch.cat([one, graph.x[i]])
         contexts.append(torch.stack(rows))
@@ -315,7 +327,7 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
 def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[Tensor]]:
     """U⁽⁰⁾, U⁽¹⁾, … of all graphs."""
     dtype, announced = next(backbone.parameters()).dtype, backbone.announced_channels
-    us = [initial(graph, dtype, announced) for graph in graphs]
+    us = [initial(graph, dtype, announced, backbone.features) for graph in graphs]
     yield us
     for norm, layer in zip(backbone.norms, backbone.layers, strict=True):
         normal = us if backbone.norms_results else normalize(norm, us)

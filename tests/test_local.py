@@ -39,6 +39,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"layer": "fast", "level": "node", "own_terms": True},
     {"layer": "fast", "readout": "sum"},
     {"set_terms": False, "shared_extractor": True},
+    {"features": "context", "norm": "batch"},
+    {"features": "row", "norm": "batch", "edge_channels": 2},
 ]
 Contexts = list[Tensor]  # of the nodes of a graph: the rows of the nodes near, then the far row
 
@@ -60,12 +62,16 @@ class Near:
         return torch.stack([*rows, us[k][-1]])
 
 
-def initial(here: Near, dtype: torch.dtype) -> Contexts:
+def initial(here: Near, dtype: torch.dtype, features: str) -> Contexts:
     contexts, x = [], here.graph.x
     for i in here.nodes:
         one = torch.ones(1, dtype=dtype)
         own = one if x is None else torch.cat([one, x[i]])
         rows = [torch.zeros_like(own) for _ in range(len(here.near[i]) + 1)]
+        for place, j in enumerate([*here.near[i], None]):
+            source = {"own": None, "context": i, "row": j}[features]
+            if x is not None and source is not None:
+                rows[place] = torch.cat([0 * one, x[source]])
         rows[here.own(i)] = own
         contexts.append(torch.stack(rows))
     return contexts
@@ -142,7 +148,7 @@ def normalize(norm: nn.Module, graphs: list[Contexts]) -> list[Contexts]:
 
 def local_smp(model: SMP, graphs: tuple[DenseGraph, ...], radius: int) -> Tensor:
     backbone, here = model.backbone, [Near(graph, radius) for graph in graphs]
-    contexts = [initial(one, torch.float64) for one in here]
+    contexts = [initial(one, torch.float64, backbone.features) for one in here]
     sums = [extract(model.first_extractor, us, n) for us, n in zip(contexts, here, strict=True)]
     for number, (norm, layer) in enumerate(zip(backbone.norms, backbone.layers, strict=True)):
         normal = contexts if backbone.norms_results else normalize(norm, contexts)

@@ -211,6 +211,9 @@ READOUTS = ("mean", "sum", "scaled-sum", "max", "mean+max", "sum+max", "mean+sca
 IDENTIFIERS = ("onehot", "coloring", "neighborhood", "local")
 #: What a norm of rows may be put to: the input of a layer, or its result.
 NORM_PLACES = ("before", "after")
+#: Rows of a context that hold node features at first: its own; all, those of its node; each row
+#: those of the node that it describes.
+FEATURES = ("own", "context", "row")
 #: What is made small for several targets: the mean of their errors or of the logarithms of these.
 OBJECTIVES = ("mse", "log-mse")
 MODELS = tuple(BY_NAME)

@@ -85,8 +85,8 @@ class LayeredIndex(ContextIndex):
     def radius(self) -> int | None:
         return len(self.layers)
 
-    def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
-        return self.first.initial(x, dtype)
+    def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
+        return self.first.initial(x, dtype, features)
 
     def of_layer(self, number: int) -> ContextIndex:
         return self.layers[number - 1]

@@ -25,7 +25,7 @@ from smpgnn.ops import (
     segment_sum,
 )
 from smpgnn.ops.sparse import segment_matrices
-from smpgnn.rows import IdentifierRows, NodeRows, RowTable
+from smpgnn.rows import IdentifierRows, LocalRows, NodeRows, RowTable
 from smpgnn.topology import Topology, pointer, segments, take
 
 
@@ -170,12 +170,19 @@ class ContextIndex:
 
     @cached_property
     def described(self) -> Tensor:
-        """The node that each row describes, [P]; refused where a row may stand for several."""
+        """The node that each row describes, [P]; N for the far row of a local context.
+
+        Refused where it depends on the layer for how many nodes a row stands.
+        """
         table, topology = self.table, self.topology
         if isinstance(table, NodeRows):
             return table.owner
+        if isinstance(table, LocalRows):
+            return table.described
         if not isinstance(table, IdentifierRows) or table.radius is not None:
-            raise InputError("a row may stand for several nodes: build the index with 'onehot'.")
+            raise InputError(
+                "a row may stand for several nodes: build the index with 'onehot' or 'local'."
+            )
         shift = take(topology.graph_ptr, self.row_graph) - take(table.ptr, table.owner)
         node = torch.arange(self.num_rows, device=topology.device) + shift
         # rows that belong to no context may point past the last node
@@ -208,9 +215,16 @@ class ContextIndex:
         """Matrices that sum the nodes of each graph and spread graph values to nodes."""
         return segment_matrices(self.topology.graph_ptr, self.topology.batch)
 
-    def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
-        """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]. Shape: x [N, F]; rows [P, 1 + F]."""
-        rows, known = initial_rows(x, dtype, self.layout)
+    def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
+        """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]; or other rows have features, too.
+
+        Those of the node i with `features='context'`, U_i[j, 1:] = x_i; with 'row' those of the
+        node that is described, U_i[j, 1:] = x_j. Shape: x [N, F]; rows [P, 1 + F].
+        """
+        held = None
+        if features != "own":
+            held = self.layout.owner if features == "context" else self.described
+        rows, known = initial_rows(x, dtype, self.layout, held)
         return LocalContext(rows, self.layout, moments=known)
 
     def announce(self, context: LocalContext, values: Tensor) -> LocalContext:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smpgnn.catalogue import IDENTIFIERS, MODELS, NORM_PLACES, OBJECTIVES, READOUTS
+from smpgnn.catalogue import FEATURES, IDENTIFIERS, MODELS, NORM_PLACES, OBJECTIVES, READOUTS
 from smpgnn.errors import InputError
 
 
@@ -35,6 +35,7 @@ class TrainOptions:
     set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")
     set_terms: bool = _option(True, "W2 and W3, by which a context sees the mean of its rows")
     own_terms: bool = _option(False, "let all rows of a context see its own row")
+    features: str = _option("own", "rows of a context that hold node features at first", FEATURES)
     message_residual: bool = _option(False, "add the neighbour's context to its message (smp)")
     update_residual: bool = _option(False, "add the prepared context to the update (smp)")
     divide_update: bool = _option(False, "divide all of the update by the average degree")

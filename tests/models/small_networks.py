@@ -17,6 +17,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"norm": "batch", "norm_place": "after", "residual": True, "layer": "fast"},
     {"norm": "layer", "norm_place": "after", "edge_channels": 2},
     {"norm": "layer", "shared_extractor": True},
+    {"norm": "batch", "features": "context", "edge_channels": 2},
+    {"layer": "fast", "level": "node", "features": "context"},
     {"edge_channels": 2, "towers": 2, "message_residual": True, "update_residual": True},
     {"pooling": "sum"},
     {"readout": "max", "layer": "fast"},

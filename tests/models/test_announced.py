@@ -37,6 +37,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"announced_channels": 2, "layer": "fast"},
     {"announced_channels": 1, "layer": "fast", "divide_update": True, "residual": True},
     {"divide_update": True, "message_residual": True, "update_residual": True, "towers": 2},
+    {"features": "row"},
+    {"features": "context", "layer": "fast"},
 ]
 
 
@@ -172,11 +174,17 @@ def test_on_node_features_there_is_nothing_to_announce() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InputError, match=r"announced_channels is 3, but there are 2 node features"):
         SMP(2, 1, 4, 2, announced_channels=3)
+    with pytest.raises(InputError, match=r"features='context' and announced_channels=1 exclude"):
+        SMP(2, 1, 4, 2, features="context", announced_channels=1)
+    with pytest.raises(InputError, match=r"features must be one of own, context, row, not 'col'"):
+        SMP(2, 1, 4, 2, features="col")
     for identifiers in ("coloring", "neighborhood"):
+        with pytest.raises(InputError, match=f"a row of '{identifiers}' may stand for several"):
+            SMP(2, 1, 4, 2, identifiers=identifiers, features="row")
         with pytest.raises(InputError, match=f"a row of '{identifiers}' may stand for several"):
             SMP(2, 1, 4, 2, identifiers=identifiers, announced_channels=1)
         index = make_case([path(4)]).index(identifiers, 2)
-        with pytest.raises(InputError, match="build the index with 'onehot'"):
+        with pytest.raises(InputError, match="build the index with 'onehot' or 'local'"):
             make_case([path(4)]).call(SMP(2, 1, 4, 2, announced_channels=1).double(), index=index)
 
 

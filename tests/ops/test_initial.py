@@ -24,11 +24,15 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
 
 
-def make_layout(identifiers: str) -> RowLayout:
+def make_index(identifiers: str) -> ContextIndex:
     topology = make_case(GRAPHS).topology.to(DEVICE)
     if identifiers == "nodes":
-        return ContextIndex.of_nodes(topology).layout
-    return ContextIndex.build(topology, identifiers, 2).layout
+        return ContextIndex.of_nodes(topology)
+    return ContextIndex.build(topology, identifiers, 2, 1)
+
+
+def make_layout(identifiers: str) -> RowLayout:
+    return make_index(identifiers).layout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -47,14 +51,36 @@ def test_the_kernel_equals_the_parts(
         assert torch.equal(one, two)
 
 
-def test_rows_that_no_context_owns_are_zero() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [None, 0, 2, 130])
+@pytest.mark.parametrize(
+    ("identifiers", "features"),
+    [*((scheme, "context") for scheme in SCHEMES), ("onehot", "row"), ("local", "row")],
+)
+def test_so_it_does_with_features_in_all_rows(
+    identifiers: str, features: str, width: int | None, dtype: torch.dtype
+) -> None:
+    index = make_index(identifiers)
+    layout = index.layout
+    held = layout.owner if features == "context" else index.described
+    size = layout.own.numel()
+    x = None if width is None else torch.randn(size, width, dtype=dtype, device=DEVICE)
+    rows, known = initial_rows(x, dtype, layout, held)
+    expected, moments = initial_rows_reference(x, dtype, layout, held)
+    assert torch.equal(rows, expected)
+    assert torch.equal(known.own, moments.own)
+    torch.testing.assert_close(known.mean, moments.mean)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_rows_that_no_context_owns_are_zero(spread: bool) -> None:
     layout = make_layout("onehot")
     count = layout.owner.numel()
     owner = torch.cat([layout.owner, layout.owner[-1:].expand(40)])
     padded = replace(layout, owner=owner, padded=True)
     x = torch.randn(layout.own.numel(), 3, device=DEVICE)
-    rows, _ = initial_rows(x, x.dtype, padded)
-    expected, _ = initial_rows_reference(x, x.dtype, layout)
+    rows, _ = initial_rows(x, x.dtype, padded, padded.owner if spread else None)
+    expected, _ = initial_rows_reference(x, x.dtype, layout, layout.owner if spread else None)
     assert torch.equal(rows[:count], expected)
     assert not rows[count:].any()
 
@@ -66,6 +92,9 @@ def test_features_may_have_gradients() -> None:
     (rows.sum() + known.own.sum()).backward()
     assert x.grad is not None
     assert (x.grad == 2).all()
+    x.grad = None
+    initial_rows(x, x.dtype, layout, layout.owner)[0].sum().backward()
+    assert torch.equal(x.grad, layout.count.to(x.dtype).unsqueeze(1).expand_as(x))
 
 
 def test_the_operator_says_what_it_returns() -> None:
@@ -73,5 +102,5 @@ def test_the_operator_says_what_it_returns() -> None:
 
     layout = make_layout("coloring")
     x = torch.randn(layout.own.numel(), 3, device=DEVICE)
-    given = x, *layout.small, layout.count, layout.owner.numel()
+    given = x, *layout.small, layout.count, layout.owner.numel(), layout.owner
     torch.library.opcheck(cuda.initial_rows, given, test_utils=("test_schema", "test_faketensor"))

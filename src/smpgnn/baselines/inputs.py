@@ -53,8 +53,8 @@ class InputIndex(ContextIndex):
     def largest(self) -> int:
         return self.base.largest
 
-    def initial(self, x: Tensor | None, dtype: torch.dtype) -> LocalContext:
-        given = super().initial(x, dtype).rows
+    def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
+        given = super().initial(x, dtype, features).rows
         return LocalContext(torch.cat([given, self.extra.to(dtype)], dim=1), self.layout)
 
 

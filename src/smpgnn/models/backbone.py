@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.catalogue import NORM_PLACES
+from smpgnn.catalogue import FEATURES, NORM_PLACES
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts, check_tensor
 from smpgnn.growth import GrowingIndex
@@ -44,6 +44,9 @@ class Backbone(nn.Module):
         norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
             added.
         context_radius: hops within which a context tells nodes apart, with 'local'.
+        features: where node features stand at first: 'own' (those of a node in its own row of its
+            context, as in the paper), 'context' (in every row of its context) or 'row' (in its row
+            of every context).
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Backbone(nn.Module):
         announced_channels: int = 0,
         norm_place: str = "before",
         context_radius: int = 3,
+        features: str = "own",
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
@@ -78,7 +82,9 @@ class Backbone(nn.Module):
                 f"announced_channels goes with identifiers='onehot': a row of '{identifiers}' may "
                 "stand for several nodes."
             )
+        check_features(features, identifiers, announced_channels)
         self.announced_channels, self.context_radius = announced_channels, context_radius
+        self.features = features
         self.in_channels, self.hidden_channels = in_channels, hidden_channels
         self.edge_channels, self.num_layers = edge_channels, num_layers
         self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
@@ -134,7 +140,7 @@ class Backbone(nn.Module):
         self, x: Tensor | None, edge_attr: Tensor | None, index: ContextIndex
     ) -> Iterator[LocalContext]:
         """U⁽⁰⁾ and the contexts after every layer, one after the other."""
-        context = index.initial(x, self._dtype)
+        context = index.initial(x, self._dtype, self.features)
         if self.announced_channels:
             assert x is not None
             context = index.announce(context, x[:, : self.announced_channels])
@@ -278,6 +284,22 @@ class Backbone(nn.Module):
                 f"index holds identifiers for {radius} layers, but the network has "
                 f"{self.num_layers}: build it for as many layers."
             )
+
+
+def check_features(features: str, identifiers: str, announced_channels: int) -> None:
+    """Refuse features in rows that may stand for several nodes."""
+    if features not in FEATURES:
+        raise InputError(f"features must be one of {', '.join(FEATURES)}, not {features!r}.")
+    if features == "row" and identifiers not in ("onehot", "local", "nodes"):
+        raise InputError(
+            f"features='row' goes with identifiers='onehot' or 'local': a row of '{identifiers}' "
+            "may stand for several nodes."
+        )
+    if features != "own" and announced_channels:
+        raise InputError(
+            f"features='{features}' and announced_channels={announced_channels} exclude each "
+            "other: both say what the other rows hold."
+        )
 
 
 def _hops(context_radius: int | None) -> str:

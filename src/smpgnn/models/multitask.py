@@ -38,7 +38,7 @@ class MultiTaskSMP(nn.Module):
         hidden_channels: width of the contexts.
         num_layers: number of layers.
         layer, identifiers, context_radius, edge_channels, norm, norm_place, residual, checkpoint,
-            announced_channels, layer_options: as in `SMP`.
+            announced_channels, features, layer_options: as in `SMP`.
         extractor_channels: width of the extracted node features.
         state_channels: width of the state of a node.
     """
@@ -68,6 +68,7 @@ class MultiTaskSMP(nn.Module):
         announced_channels: int = 0,
         norm_place: str = "before",
         context_radius: int = 3,
+        features: str = "own",
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -91,6 +92,7 @@ class MultiTaskSMP(nn.Module):
             announced_channels,
             norm_place,
             context_radius,
+            features,
         )
         self.extractor = self.extractor_type(hidden_channels, extractor_channels)
         self.recurrent = nn.GRUCell(extractor_channels, state_channels)

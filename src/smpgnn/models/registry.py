@@ -43,6 +43,7 @@ class NetworkSpec:
     norm_place: str = "before"
     context_radius: int = 3  # of local contexts
     announced_channels: int = 0  # node features that every context knows from the start
+    features: str = "own"  # rows that hold node features at first
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
     usual_nodes: float = 1.0  # of a usual training graph (for the readout 'scaled-sum')
 
@@ -142,6 +143,7 @@ class NetworkSpec:
         }
         if self.model in ("smp", "fast-smp"):  # the ablations have no contexts
             options["own_terms"] = self.own_terms
+            options["features"] = self.features
         if not fast:
             options["message_residual"] = self.message_residual
             options["update_residual"] = self.update_residual

@@ -68,6 +68,9 @@ class SMP(nn.Module):
         residual: add the input of a layer to its output.
         announced_channels: so many of the node features, the first ones, are known to every node
             of the graph from the start (with one-hot identifiers; not in the paper).
+        features: where node features stand at first: 'own' (those of a node in its own row of its
+            context, as in the paper), 'context' (in every row of its context) or 'row' (in its row
+            of every context; with 'onehot' and 'local').
         checkpoint: keep only the input of each layer for the gradient, and run it again then:
             the same results in less memory and more time.
         layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
@@ -101,6 +104,7 @@ class SMP(nn.Module):
         checkpoint: bool = False,
         announced_channels: int = 0,
         context_radius: int = 3,
+        features: str = "own",
         **layer_options: Any,
     ) -> None:
         super().__init__()
@@ -127,6 +131,7 @@ class SMP(nn.Module):
             announced_channels,
             norm_place,
             context_radius,
+            features,
         )
         width = 4 * hidden_channels if extractor_channels is None else extractor_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)

@@ -109,13 +109,13 @@ def _(places: Tensor, table: Tensor, messages: int) -> Tensor:
 
 @operator("initial_rows")
 def initial_rows(
-    x: Tensor, ptr: Tensor, own: Tensor, count: Tensor, size: int
+    x: Tensor, ptr: Tensor, own: Tensor, count: Tensor, size: int, held: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The rows before the first layer, own rows and means."""
-    return initial_kernels.initial_rows(x.contiguous(), ptr, own, count, size)
+    return initial_kernels.initial_rows(x.contiguous(), ptr, own, count, size, held)
 
 
 @initial_rows.register_fake
-def _(x: Tensor, ptr: Any, own: Any, count: Any, size: int) -> Any:
+def _(x: Tensor, ptr: Any, own: Any, count: Any, size: int, held: Any) -> Any:
     small = x.new_empty(x.size(0), x.size(1) + 1)
     return x.new_empty(size, x.size(1) + 1), small, torch.empty_like(small)

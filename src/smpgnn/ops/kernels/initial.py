@@ -14,8 +14,8 @@ COLUMNS, BLOCK = 128, 16
 
 @triton.jit
 def _initial(
-    x, rows, own_rows, mean, ptr, own, count, C, K, ROWS,
-    BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
+    x, rows, own_rows, mean, ptr, own, count, held, C, K, ROWS,
+    HELD: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
@@ -24,22 +24,34 @@ def _initial(
     value = tl.load(x + node.to(tl.int64) * (C - 1) + c - 1, mask=given, other=0.0)
     value = tl.where(c == 0, 1.0, value).to(x.dtype.element_ty)
     size = tl.maximum(tl.load(count + node), 1).to(x.dtype.element_ty)
-    at = node.to(tl.int64) * C + c
+    mine, first, last = tl.load(own + node), tl.load(ptr + node), tl.load(ptr + node + 1)
+    total, at = tl.zeros([BC], ACC), node.to(tl.int64) * C + c
+    for start in range(first, last, BLOCK):
+        r = start + tl.arange(0, BLOCK)
+        live, me = r < last, (r == mine)[:, None]
+        if HELD:
+            j = tl.load(held + r, mask=live, other=K)
+            here = (j < K)[:, None] & given[None, :]
+            tile = tl.load(x + j[:, None] * (C - 1) + c[None, :] - 1, mask=here, other=0.0)
+            tile = tl.where((c == 0)[None, :], tl.where(me, 1.0, 0.0), tile)
+            total += tl.sum(tile.to(ACC), axis=0)
+            if start <= mine and mine < start + BLOCK:
+                value = tl.sum(tl.where(me, tile, 0.0), axis=0).to(x.dtype.element_ty)
+        else:
+            tile = tl.where(me, value[None, :], 0.0)
+        store_rows(rows, tile, r, live, c, C)
     tl.store(own_rows + at, value, mask=c < C)
-    if value.dtype == tl.float64:
+    if HELD:  # rows that count several times are like the others of their context
+        share = tl.where(c == 0, total / size.to(ACC), total / tl.maximum(last - first, 1).to(ACC))
+    elif value.dtype == tl.float64:
         share = value / size
     else:
         share = tl.div_rn(value.to(ACC), tl.zeros([BC], ACC) + size.to(ACC))
     tl.store(mean + at, share.to(mean.dtype.element_ty), mask=c < C)
-    mine, last = tl.load(own + node), tl.load(ptr + node + 1)
-    for start in range(tl.load(ptr + node), last, BLOCK):
-        r = start + tl.arange(0, BLOCK)
-        tile = tl.where((r == mine)[:, None], value[None, :], 0.0)
-        store_rows(rows, tile, r, r < last, c, C)
 
 
 def initial_rows(
-    x: Tensor, ptr: Tensor, own: Tensor, count: Tensor, size: int
+    x: Tensor, ptr: Tensor, own: Tensor, count: Tensor, size: int, held: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rows [P, 1 + F], own rows and means [K, 1 + F]."""
     contexts, channels = x.size(0), x.size(1) + 1
@@ -47,7 +59,7 @@ def initial_rows(
     mean, tile = x.new_empty(contexts, channels), min(COLUMNS, width(channels))
     if contexts:
         _initial[(contexts, triton.cdiv(channels, tile))](
-            x, rows, own_rows, mean, ptr, own, count, channels, contexts, size, BLOCK, tile,
-            acc_type(x), num_warps=1,
+            x, rows, own_rows, mean, ptr, own, count, count if held is None else held, channels,
+            contexts, size, held is not None, BLOCK, tile, acc_type(x), num_warps=1,
         )  # fmt: skip
     return rows, own_rows, mean
