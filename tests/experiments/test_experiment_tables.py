@@ -180,9 +180,9 @@ def test_a_table_without_settings_has_those_of_the_one_it_is_like() -> None:
     for protocol in PROTOCOLS.values():
         for table in TABLES.values():
             assert protocol.settings.get(table.name, protocol.settings.get(table.like))
-    modern, table = PROTOCOLS["modern"], TABLES["zinc_beyond"]
-    assert options_of(table, table.rows[0]).epochs == modern.settings["zinc"]["epochs"]
-    own = replace(modern, settings={**modern.settings, "zinc_beyond": {"epochs": 7}})
+    modern, table = PROTOCOLS["modern"], TABLES["graph_properties_connected"]
+    assert options_of(table, table.rows[0]).epochs == modern.settings[table.like]["epochs"]
+    own = replace(modern, settings={**modern.settings, table.name: {"epochs": 7}})
     assert run_options(table, table.rows[0], table.trainings[0], own, 0, Reduction()).epochs == 7
 
 
