@@ -46,6 +46,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
     "local": lambda: SMP(2, 2, 4, 3, identifiers="local", context_radius=2, edge_channels=3,
                          norm="batch", residual=True, message_residual=True, own_terms=True),
+    "local features": lambda: SMP(2, 2, 4, 3, identifiers="local", context_radius=1, norm="batch",
+                                  features="row", own_terms=True, edge_channels=3),
     "fast local": lambda: SMP(2, 2, 3, 4, "fast", "local", context_radius=1, norm="batch"),
     "local nodes": lambda: SMP(2, 2, 3, 2, "fast", "local", level="node", norm="layer"),
     "multi-task local": lambda: MultiTaskSMP(2, 3, 2, 4, 2, identifiers="local", state_channels=3,

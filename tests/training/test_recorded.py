@@ -56,6 +56,7 @@ NETWORKS: dict[str, Any] = {
         own_terms=True,
         message_residual=True,
         residual=True,
+        features="row",
     ),
     "norm after": lambda: SMP(0, 2, 8, 3, norm="batch", norm_place="after", residual=True),
     "fast local": lambda: SMP(0, 2, 8, 4, "fast", "local", context_radius=1, norm="batch"),
