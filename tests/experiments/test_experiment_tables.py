@@ -25,6 +25,7 @@ BEYOND = {
     "cycle_generalization_parts",
     "zinc_parts",
     "zinc_beyond",
+    "zinc_features",
     "zinc_500k",
     "properties_parts",
     "graph_properties_marker",
