@@ -1,9 +1,11 @@
-"""Ship the model of a finished run of `smpgnn train zinc`, and write its card.
+"""Ship a model trained on ZINC, and write its card.
 
 python docs/ship_zinc.py RUN_FOLDER   # weights and record into the package, docs/models/zinc.md
+python docs/ship_zinc.py MODEL.safetensors --record results/…/…-seed0.json   # one of a table
 python docs/ship_zinc.py --check      # exit 1 where the card is not what the record says
 
-The run is to be chosen by its validation metric.
+The run, of `smpgnn train zinc` or `smpgnn reproduce`, is to be chosen by its validation metric. A
+table's record says how its model was made; the weights are those that the run left behind.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any
 import yaml
 
 from smpgnn.errors import InputError
+from smpgnn.experiments.records import read_record
+from smpgnn.experiments.tables import TABLES
 from smpgnn.files import replacing, write_text
 from smpgnn.options import ZincOptions
 from smpgnn.training.run_folder import PLACE, RunFolder
@@ -29,24 +33,48 @@ RECORD = WEIGHTS.with_suffix(".json")
 CARD = Path("docs/models/zinc.md")
 
 
-def ship(run: Path, root: Path) -> None:
-    """Copy the weights, write the record and the card."""
+def of_run(run: Path) -> tuple[Path, dict[str, Any]]:
+    """The weights that a run left behind, and what is to be known of it."""
     folder = RunFolder(run)
     options, record = folder.read_options(), folder.read_record()
     if not isinstance(options, ZincOptions):
         raise InputError(f"{run}: is a run of '{options.task_name()}', not of 'zinc'.")
     if not record:
         raise InputError(f"{run}: is not finished: go on with it by --resume first.")
-    load_model(run)  # what cannot be read is not shipped
-    size = folder.model.stat().st_size
-    if size >= MOST:
-        raise InputError(f"{folder.model}: has {size:,} bytes; a model to ship has below {MOST:,}.")
     settings = {name: value for name, value in asdict(options).items() if name not in PLACE}
-    content = {"run": record, "config": {"task_type": "zinc", **settings}}
+    return folder.model, {"run": record, "config": {"task_type": "zinc", **settings}}
+
+
+def of_table(path: Path) -> dict[str, Any]:
+    """What is to be known of a model, from the record of its cell."""
+    record = read_record(path)
+    table = TABLES.get(record.table)
+    if table is None or table.task != "zinc":
+        raise InputError(f"{path}: is a record of the table '{record.table}', not of ZINC.")
+    kept = ("parameters", "epochs", "best_epoch", "seed", "device", "wall_time_s", "versions")
+    run = {
+        **{name: getattr(record, name) for name in kept},
+        "commit": record.commit,
+        "validation": {"mae": record.validation},
+        "test": {"mae": record.value},
+        "record": f"{record.table}: {record.row}, {record.cell}, seed {record.seed}",
+    }
+    return {"run": run, "config": {"task_type": "zinc", **record.config}}
+
+
+def ship(weights: Path, content: dict[str, Any], root: Path) -> None:
+    """Copy the weights, write the record and the card."""
+    network = load_model(weights).network  # what cannot be read is not shipped
+    size = weights.stat().st_size
+    if size >= MOST:
+        raise InputError(f"{weights}: has {size:,} bytes; a model to ship has below {MOST:,}.")
+    count, said = sum(p.numel() for p in network.parameters()), content["run"]["parameters"]
+    if count != said:
+        raise InputError(f"{weights}: has {count:,} parameters, but the record says {said:,}.")
     for path in (WEIGHTS, CARD):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
     with replacing(root / WEIGHTS) as beside:
-        beside.write_bytes(folder.model.read_bytes())
+        beside.write_bytes(weights.read_bytes())
     write_text(root / RECORD, json.dumps(content, indent=1) + "\n")
     write_text(root / CARD, card(content, size))
 
@@ -92,8 +120,8 @@ def card(content: dict[str, Any], size: int) -> str:
         "|---" * (1 + len(names)) + "|",
         *results,
         "",
-        f"One run, seed {run['seed']}; the spread over seeds is in the results of the tables "
-        "(`smpgnn report`).",
+        f"One run, {run.get('record', 'seed ' + str(run['seed']))}; the spread over seeds is in "
+        "the results of the tables (`smpgnn report`).",
         "",
         "**Limits.** Atoms are described by the types that the benchmark has: a molecule with "
         "another one gets no prediction, and the column `error` says so. Molecules unlike those of "
@@ -123,6 +151,7 @@ def check(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("run", metavar="RUN_FOLDER", nargs="?", type=Path)
+    parser.add_argument("--record", metavar="FILE", type=Path, help="of a table: RUN is its model")
     parser.add_argument("--check", action="store_true", help="compare the card with the record")
     parser.add_argument("--root", metavar="D", type=Path, default=ROOT, help="where to ship to")
     arguments = parser.parse_args()
@@ -132,7 +161,11 @@ def main() -> None:
     if arguments.run is None:
         parser.error("name the folder of a run.")
     try:
-        ship(arguments.run, arguments.root)
+        if arguments.record is None:
+            weights, content = of_run(arguments.run)
+        else:
+            weights, content = arguments.run, of_table(arguments.record)
+        ship(weights, content, arguments.root)
     except InputError as error:
         raise SystemExit(str(error)) from error
     print(f"{WEIGHTS}, {RECORD} and {CARD} are written.")

@@ -19,6 +19,8 @@ import smpgnn as package
 from smpgnn import pretrained
 from smpgnn.data.base import Splits
 from smpgnn.data.zinc_vocabulary import ZincFeaturizer
+from smpgnn.experiments.protocol import settings_of
+from smpgnn.experiments.records import Curves, Record, write_record
 from smpgnn.options import ZincOptions
 from smpgnn.training.predict import load
 from smpgnn.training.prepare import assemble, prepare
@@ -146,6 +148,36 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
     found = ship("--check", "--root", copy)
     assert found.returncode == 1
     assert "docs/models/zinc.md is not what" in found.stderr
+
+
+def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> None:
+    made = json.loads((run / "run.json").read_text())
+    kept = ("parameters", "epochs", "best_epoch", "wall_time_s", "device", "versions", "commit")
+    config = settings_of(ZincOptions(hidden_channels=8, num_layers=2, epochs=2))
+    record = Record(
+        table="zinc", row="SMP", cell="with edge features", seed=0, protocol="modern",
+        reduced=True, metric="test MAE", value=made["test"]["mae"],
+        validation=made["validation"]["mae"], peak_memory_mib=1.0, memory_of="", jobs=1,
+        samples=None, config=config, search=None, curves=Curves((), (), (), ()),
+        **{name: made[name] for name in kept},
+    )  # fmt: skip
+    path, root = write_record(tmp_path, record), tmp_path / "root"
+    found = ship(run / "model.safetensors", "--record", path, "--root", root)
+    assert found.returncode == 0, found.stderr
+    text = (root / "docs/models/zinc.md").read_text()
+    assert "One run, zinc: SMP, with edge features, seed 0;" in text
+    assert f"| test | {made['test']['mae']:.4f} |" in text
+    assert ship("--check", "--root", root).returncode == 0
+    for wrong, message in (
+        (replace(record, table="cycle_detection", seed=1), "not of ZINC"),
+        (replace(record, parameters=7, seed=2), "but the record says 7"),
+    ):
+        other = tmp_path / "other"
+        words = "--record", write_record(tmp_path, wrong), "--root", other
+        found = ship(run / "model.safetensors", *words)
+        assert found.returncode == 1
+        assert message in found.stderr
+        assert not other.exists()
 
 
 def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:

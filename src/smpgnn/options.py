@@ -131,15 +131,20 @@ class ZincOptions(TrainOptions):
 
     edge_features: bool = _option(True, "use the bond types")
     full: bool = _option(False, "all 250,000 molecules instead of the benchmark's 12,000")
-    hidden_channels: int = _option(32, "width of the contexts")
-    num_layers: int = _option(12, "number of layers: how many hops a node can see")
-    towers: int = _option(8, "groups of channels that do not mix, to save weights")
+    hidden_channels: int = _option(48, "width of the contexts")
+    num_layers: int = _option(6, "number of layers: how many hops a node can see")
+    identifiers: str = _option("local", "rows of a context", IDENTIFIERS)
+    features: str = _option("row", "rows of a context that hold node features at first", FEATURES)
+    towers: int = _option(4, "groups of channels that do not mix, to save weights")
+    own_terms: bool = _option(True, "let all rows of a context see its own row")
     message_residual: bool = _option(True, "add the neighbour's context to its message (smp)")
     shared_extractor: bool = _option(True, "one extractor after all layers, to save weights")
-    extractor_channels: int = _option(128, "width of the extracted features")
+    extractor_channels: int = _option(48, "width of the extracted features")
+    readout: str = _option("mean+scaled-sum", "how the nodes of a graph are joined", READOUTS)
     batch_size: int = _option(128, "graphs in a batch")
-    lr: float = _option(2e-3, "learning rate")
-    epochs: int = _option(300, "passes over the training data")
+    lr: float = _option(4e-3, "learning rate")
+    weight_decay: float = _option(1e-4, "weight decay")
+    epochs: int = _option(400, "passes over the training data")
 
     @classmethod
     def task_name(cls) -> str:
@@ -169,7 +174,16 @@ class MoleculesOptions(TableOptions):
     path: str = _option("", "CSV or Parquet file")
     smiles_column: str = _option("smiles", "name of the column with the SMILES")
     separator: str = _option("", "separator of a CSV file; found out where not given")
+    hidden_channels: int = _option(48, "width of the contexts")
     num_layers: int = _option(6, "number of layers: how many hops a node can see")
+    identifiers: str = _option("local", "rows of a context", IDENTIFIERS)
+    features: str = _option("row", "rows of a context that hold node features at first", FEATURES)
+    towers: int = _option(4, "groups of channels that do not mix, to save weights")
+    own_terms: bool = _option(True, "let all rows of a context see its own row")
+    shared_extractor: bool = _option(True, "one extractor after all layers, to save weights")
+    extractor_channels: int = _option(48, "width of the extracted features")
+    readout: str = _option("mean+scaled-sum", "how the nodes of a graph are joined", READOUTS)
+    weight_decay: float = _option(1e-4, "weight decay")
 
     @classmethod
     def task_name(cls) -> str:
@@ -229,6 +243,14 @@ PAPER: dict[str, dict[str, Any]] = {
         "set_scale": 0.1,
     },
     "zinc": {
+        "hidden_channels": 32,
+        "num_layers": 12,
+        "identifiers": "onehot",
+        "features": "own",
+        "towers": 8,
+        "own_terms": False,
+        "extractor_channels": 128,
+        "readout": "mean",
         "epochs": 3000,
         "batch_size": 128,
         "optimizer": "adam",

@@ -292,8 +292,8 @@ def check_features(features: str, identifiers: str, announced_channels: int) -> 
         raise InputError(f"features must be one of {', '.join(FEATURES)}, not {features!r}.")
     if features == "row" and identifiers not in ("onehot", "local", "nodes"):
         raise InputError(
-            f"features='row' goes with identifiers='onehot' or 'local': a row of '{identifiers}' "
-            "may stand for several nodes."
+            f"features='row' goes with identifiers='local' or 'onehot': a row of '{identifiers}' "
+            "may stand for several nodes; take features='own' with it."
         )
     if features != "own" and announced_channels:
         raise InputError(
