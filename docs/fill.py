@@ -13,7 +13,7 @@ from typing import Any
 
 from blocks import ROOT, fill_documents, write_document
 
-from smpgnn.report.collect import TableReport, collect
+from smpgnn.report.collect import Summary, TableReport, collect
 from smpgnn.report.markdown import FIGURES, markdown, missing_text, number, seeds_text
 from smpgnn.report.page import figure_files
 
@@ -78,27 +78,57 @@ def cycles() -> str:
 
 def properties() -> str:
     """Table 2 in short: the average over the six properties, a column a row."""
-    table = next(table for table in REPORT.tables if table.table.name == "graph_properties")
+    table = _report("graph_properties")
     found = [(row.name, table.summary(row.name, "average")) for row in table.rows]
-    shown = [(name, one) for name, one in found if one.mean is not None]
-    here = [
-        number(one.mean, 2) + (f" ± {one.spread:.2f}" if one.spread is not None else "")
-        for _, one in shown
-        if one.mean is not None
-    ]
-    paper = [_value(one.paper, 2) for _, one in shown]
-    devices = sorted({record.device for record in table.records})
-    about = f"Log10 of the test MSE; {seeds_text(table)}; {', '.join(devices)}."
+    shown = {name: one for name, one in found if one.mean is not None}
     return "\n".join(
         [
-            _table_line(["average of six properties", *(name for name, _ in shown)]),
+            _table_line(["average of six properties", *shown]),
             "|---" * (1 + len(shown)) + "|",
-            _table_line(["here", *here]),
-            _table_line(["in the paper", *paper]),
+            *_here_and_there("", list(shown.values()), 2),
             "",
-            f"({' '.join(word for word in (about, missing_text(table)) if word)})",
+            _about("Log10 of the test MSE", table),
         ]
     )
+
+
+def zinc() -> str:
+    """Table 3 in short, a column a row, and the best row beyond it."""
+    table, beyond = _report("zinc"), _report("zinc_beyond")
+    rows = [row.name for row in table.rows if row.name not in table.missing]
+    best = beyond.rows[-1].name
+    lines = [
+        _table_line(["test MAE", *rows, "SMP, local contexts"]),
+        "|---" * (2 + len(rows)) + "|",
+    ]
+    for cell in table.cells:
+        found = [table.summary(row, cell.name) for row in rows]
+        lines += _here_and_there(f"{cell.label}, ", [*found, beyond.summary(best, cell.name)], 3)
+    return "\n".join([*lines, "", _about("About 100,000 parameters each", table)])
+
+
+def _report(name: str) -> TableReport:
+    return next(table for table in REPORT.tables if table.table.name == name)
+
+
+def _here_and_there(label: str, found: list[Summary], digits: int) -> list[str]:
+    """Two lines: ours, with the spread over the seeds, and the paper's."""
+    here = [
+        _value(one.mean, digits) + ("" if one.spread is None else f" ± {one.spread:.{digits}f}")
+        for one in found
+    ]
+    paper = [_value(one.paper, digits) for one in found]
+    return [
+        _table_line([f"{label}here", *here]),
+        _table_line([f"{label}in the paper", *paper]),
+    ]
+
+
+def _about(what: str, table: TableReport) -> str:
+    """In brackets: what the numbers are, of how many seeds, where they were made, what is left."""
+    devices = sorted({record.device for record in table.records})
+    about = f"{what}; {seeds_text(table)}; {', '.join(devices)}."
+    return f"({' '.join(word for word in (about, missing_text(table)) if word)})"
 
 
 def _smp(sizes: TableReport, less: TableReport) -> list[str]:
@@ -251,7 +281,13 @@ def complexity() -> str:
 
 
 DOCUMENTS = {
-    "README.md": {"demo": demo, "cycles": cycles, "properties": properties, "step": step},
+    "README.md": {
+        "demo": demo,
+        "cycles": cycles,
+        "properties": properties,
+        "zinc": zinc,
+        "step": step,
+    },
     "docs/speed.md": {
         "step-gpu": step_gpu,
         "gpu": gpu,
