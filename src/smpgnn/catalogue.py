@@ -216,6 +216,8 @@ NORM_PLACES = ("before", "after")
 FEATURES = ("own", "context", "row")
 #: What is made small for several targets: the mean of their errors or of the logarithms of these.
 OBJECTIVES = ("mse", "log-mse")
+#: What regressions make small: absolute errors, or these and Huber's function of them beside.
+REGRESSION_OBJECTIVES = ("mae", "mae+huber")
 MODELS = tuple(BY_NAME)
 #: Networks whose rows are contexts or pairs of nodes: n² rows a graph.
 PAIRWISE = ("smp", "fast-smp", "ppgn", "ring-gnn")

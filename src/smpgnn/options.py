@@ -10,7 +10,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from smpgnn.catalogue import FEATURES, IDENTIFIERS, MODELS, NORM_PLACES, OBJECTIVES, READOUTS
+from smpgnn.catalogue import (
+    FEATURES,
+    IDENTIFIERS,
+    MODELS,
+    NORM_PLACES,
+    OBJECTIVES,
+    READOUTS,
+    REGRESSION_OBJECTIVES,
+)
 from smpgnn.errors import InputError
 
 
@@ -131,6 +139,11 @@ class ZincOptions(TrainOptions):
 
     edge_features: bool = _option(True, "use the bond types")
     full: bool = _option(False, "all 250,000 molecules instead of the benchmark's 12,000")
+    objective: str = _option(
+        "mae",
+        "what regressions make small; with huber large errors weigh more",
+        REGRESSION_OBJECTIVES,
+    )
     hidden_channels: int = _option(48, "width of the contexts")
     num_layers: int = _option(6, "number of layers: how many hops a node can see")
     identifiers: str = _option("local", "rows of a context", IDENTIFIERS)
@@ -163,6 +176,11 @@ class TableOptions(TrainOptions):
         (0.8, 0.1, 0.1), "shares of training, validation and test data"
     )
     edge_features: bool = _option(True, "use the features of edges or bonds")
+    objective: str = _option(
+        "mae",
+        "what regressions make small; with huber large errors weigh more",
+        REGRESSION_OBJECTIVES,
+    )
     message_residual: bool = _option(True, "add the neighbour's context to its message (smp)")
     lr: float = _option(2e-3, "learning rate")
 

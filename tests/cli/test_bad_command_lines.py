@@ -47,6 +47,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "no graphs": ("train cycles --train-samples 0", "train_samples must be above 0"),
     "towers do not divide": (
         TRAIN.format("data.csv") + " --towers 3 --hidden-channels 8", "towers"),
+    "features of rows for several": (
+        TRAIN.format("data.csv") + " --identifiers coloring", "features='row' goes with identifie"),
+    "huber of classes": (
+        "train molecules data.csv --targets kind --objective mae+huber --output out",
+        "--objective mae+huber: is for regression, and 'kind' holds classes"),
     "k of no cycle": ("train cycles --k 5 --output out", "k is 5, but it must be one of"),
     "n of no size": ("train cycles --k 4 --n 13 --output out", "n is 13, but with k=4"),
     "memory of a negative batch": ("info cycles --batch-size -1", "--batch-size must be above 0"),

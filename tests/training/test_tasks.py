@@ -57,6 +57,17 @@ def test_regression_by_hand(level: str) -> None:
     assert task.columns() == ["predicted_a"]
 
 
+def test_large_errors_weigh_more_with_huber_beside() -> None:
+    task = Regression(names=("a",), mean=(10.0,), scale=(2.0,), objective="mae+huber")
+    part = batch(torch.tensor([[10.0], [14.0], [18.0], [NAN]]))
+    output = torch.tensor([[0.0], [1.0], [1.0], [5.0]], requires_grad=True)  # errors 0, 1, 3
+    loss = task.loss(output, part)
+    assert loss.item() == pytest.approx((0 + (1 + 2 * 0.5) + (3 + 2 * (2 * 3 - 2))) / 3)
+    (slope,) = torch.autograd.grad(loss, output)
+    assert slope[:, 0].tolist() == pytest.approx([0, -(1 + 2 * 1) / 3, -(1 + 2 * 2) / 3, 0])
+    assert scores(task, output.detach(), part)["mae"] == pytest.approx((0 + 2 + 6) / 3)
+
+
 def test_several_targets_with_dots_in_their_names() -> None:
     task = Regression(names=("log.S", "b"), mean=(0.0, 0.0), scale=(1.0, 1.0))
     part = batch(torch.tensor([[1.0, NAN], [3.0, NAN]]))

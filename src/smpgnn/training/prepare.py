@@ -147,7 +147,7 @@ def _zinc(options: ZincOptions) -> Prepared:
     from smpgnn.data.zinc import zinc_splits
 
     splits = zinc_splits(options.data_dir or None, subset=not options.full)
-    task = Regression.fit(("y",), splits.train)
+    task = Regression.fit(("y",), splits.train, objective=options.objective)
     source = {"kind": "zinc", "smiles_column": "smiles"}
     return assemble(options, splits, task, source, edge_features=options.edge_features)
 
@@ -272,7 +272,12 @@ def _own_data(
             )
     task: Task
     if targets.task == "regression":
-        task = Regression.fit(targets.names, splits.train, level)
+        task = Regression.fit(targets.names, splits.train, level, options.objective)
+    elif options.objective != "mae":
+        raise InputError(
+            f"--objective {options.objective}: is for regression, and '{targets.names[0]}' holds "
+            "classes: leave it out."
+        )
     elif len(targets.names) == 1:
         task = Classification(name=targets.names[0], classes=targets.classes[0], level=level)
     else:

@@ -97,7 +97,10 @@ class OneLevelTask(Task):
 class Regression(OneLevelTask):
     """One or several numbers a graph or node; the network predicts them standardised.
 
-    Missing targets (NaN) count neither in the loss nor in the metrics.
+    Missing targets (NaN) count neither in the loss nor in the metrics. What is made small is the
+    mean of the absolute errors e, in standard deviations, or by the objective 'mae+huber' that of
+    e + 2 h(e) with Huber's h: e²/2 up to two, 2 e − 2 beyond. Large errors then weigh up to five
+    times as much: what only few graphs have is learnt earlier.
     """
 
     names: tuple[str, ...] = ("y",)
@@ -105,9 +108,16 @@ class Regression(OneLevelTask):
     scale: tuple[float, ...] = (1.0,)
     monitor: str = "mae"
     larger_is_better: bool = False
+    objective: str = "mae"
 
     @classmethod
-    def fit(cls, names: tuple[str, ...], store: GraphStore, level: str = "graph") -> Regression:
+    def fit(
+        cls,
+        names: tuple[str, ...],
+        store: GraphStore,
+        level: str = "graph",
+        objective: str = "mae",
+    ) -> Regression:
         """Mean and standard deviation from the training data."""
         target = store.y if level == "graph" else store.y_node
         assert target is not None
@@ -120,7 +130,9 @@ class Regression(OneLevelTask):
                 )
             means.append(known.mean().item())
             scales.append(known.std(correction=0).item() or 1.0)
-        return cls(names=names, mean=tuple(means), scale=tuple(scales), level=level)
+        return cls(
+            names=names, mean=tuple(means), scale=tuple(scales), level=level, objective=objective
+        )
 
     @property
     def outputs(self) -> int:
@@ -134,6 +146,8 @@ class Regression(OneLevelTask):
         parts = zip(target.float().unbind(1), self.mean, self.scale, strict=True)
         wanted = torch.stack([(part - mean) / scale for part, mean, scale in parts], dim=1)
         gap = (output - torch.where(known, wanted, output.detach())).abs()
+        if self.objective == "mae+huber":
+            gap = gap + 2 * torch.where(gap < 2, gap.square() / 2, 2 * gap - 2)
         return gap.sum() / known.sum().clamp(min=1)
 
     def known(self, batch: GraphBatch) -> int:
