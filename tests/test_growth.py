@@ -31,6 +31,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"norm": "batch", "edge_channels": 2, "residual": True},
     {"norm": "batch", "layer": "fast", "level": "node"},
     {"norm": "batch", "own_terms": True},
+    {"features": "context", "norm": "batch"},
 ]
 
 

@@ -33,6 +33,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"layer": "default", "edge_channels": 2, "residual": True},
     {"layer": "default", "message_residual": True, "shared_extractor": True},
     {"layer": "fast", "norm": "layer"},
+    {"features": "context"},
 ]
 
 
