@@ -48,7 +48,12 @@ def convolution(
         yield
 
 
-def pair_input(graph: DenseGraph, dtype: torch.dtype = torch.float64, announced: int = 0) -> Tensor:
+def pair_input(
+    graph: DenseGraph,
+    dtype: torch.dtype = torch.float64,
+    announced: int = 0,
+    features: str = "own",
+) -> Tensor:
     """T⁽⁰⁾ of the rivals of order two, [δ_ij, δ_ij x_i, A_ij], shape [n, n, 2 + F]."""
     return torch.cat([plain_initial(graph), graph.adjacency().unsqueeze(2)], dim=2).to(dtype)
 
