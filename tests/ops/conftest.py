@@ -11,6 +11,12 @@ from smpgnn.ops import backend
 
 
 @pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels are used, by the interpreter where there is no GPU."""
+    monkeypatch.setattr(backend, "INTERPRETED", not torch.cuda.is_available())
+
+
+@pytest.fixture
 def fused(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Whether the kernels are used, by the interpreter where there is no GPU."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from odd_layouts import DEVICE, make_layout
 from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
 from torch import Tensor
 
@@ -17,22 +18,10 @@ from smpgnn.layout import RowLayout
 from smpgnn.ops import backend
 from smpgnn.ops.batch_norm import batch_norm_reference
 
-pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
-
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
-
-
-def make_layout(identifiers: str) -> RowLayout:
-    topology = make_case(GRAPHS).topology.to(DEVICE)
-    if identifiers == "nodes":
-        return ContextIndex.of_nodes(topology).layout
-    return ContextIndex.build(topology, identifiers, 2).layout
+pytestmark = [
+    pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
+    pytest.mark.usefixtures("kernels"),
+]
 
 
 def padded(layout: RowLayout, spare: int) -> RowLayout:

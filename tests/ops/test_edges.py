@@ -14,17 +14,15 @@ from smpgnn.ops.attention import attention, attention_reference
 from smpgnn.ops.gates import gated_sum, gated_sum_reference
 from smpgnn.ops.relu_sum import relu_sum, relu_sum_reference
 
-pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+pytestmark = [
+    pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
+    pytest.mark.usefixtures("kernels"),
+]
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 STAR = (20, tuple((k, 0) for k in range(1, 20)))
 GRAPHS = [path(4), STAR, ODD["empty"], ODD["loops"], ODD["double edge"], ODD["edgeless"]]
 DELTA = torch.tensor(0.7, dtype=torch.float64, device=DEVICE)
-
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
 
 
 def make_edges() -> Incidence:

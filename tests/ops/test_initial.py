@@ -6,33 +6,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from strategies import ODD, SCHEMES, make_case, path
+from odd_layouts import DEVICE, make_index, make_layout
+from strategies import SCHEMES
 
-from smpgnn.index import ContextIndex
-from smpgnn.layout import RowLayout
 from smpgnn.ops import backend, initial_rows
 from smpgnn.ops.initial import initial_rows_reference
 
-pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
-
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "INTERPRETED", DEVICE == "cpu")
-
-
-def make_index(identifiers: str) -> ContextIndex:
-    topology = make_case(GRAPHS).topology.to(DEVICE)
-    if identifiers == "nodes":
-        return ContextIndex.of_nodes(topology)
-    return ContextIndex.build(topology, identifiers, 2, 1)
-
-
-def make_layout(identifiers: str) -> RowLayout:
-    return make_index(identifiers).layout
+pytestmark = [
+    pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
+    pytest.mark.usefixtures("kernels"),
+]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

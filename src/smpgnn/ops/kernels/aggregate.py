@@ -7,19 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from smpgnn.ops.kernels.tiles import acc_type, clear_tail, columns, load_rows, store_rows
+from smpgnn.ops.kernels.tiles import acc_type, clear_tail, columns, listed, load_rows, store_rows
 
 _BLOCK = 16
-
-
-@triton.jit
-def _places(start, last, order, GATHER: tl.constexpr, BLOCK: tl.constexpr):
-    """The edges of a tile, and which of them are there."""
-    r = start + tl.arange(0, BLOCK)
-    live = r < last
-    if GATHER:
-        r = tl.load(order + r, mask=live, other=0)
-    return r, live
 
 
 @triton.jit
@@ -51,14 +41,14 @@ def _forward(
     high = tl.full([BC], -float("inf"), ACC)
     low = tl.full([BC], float("inf"), ACC)
     for start in range(first, last, BLOCK):
-        r, live = _places(start, last, order, GATHER, BLOCK)
+        r, live = listed(start, last, order, GATHER, BLOCK)
         tile = load_rows(x, r, live, c, C).to(ACC)
         total += tl.sum(tile, axis=0)
         high = tl.maximum(high, tl.max(tl.where(live[:, None], tile, -float("inf")), axis=0))
         low = tl.minimum(low, tl.min(tl.where(live[:, None], tile, float("inf")), axis=0))
     mean = total / n
     for start in range(first, last, BLOCK):
-        r, live = _places(start, last, order, GATHER, BLOCK)
+        r, live = listed(start, last, order, GATHER, BLOCK)
         gap = load_rows(x, r, live, c, C).to(ACC) - mean[None, :]
         squares += tl.sum(tl.where(live[:, None], gap * gap, 0.0), axis=0)
     high = tl.where(first < last, high, 0.0)
@@ -104,14 +94,14 @@ def _backward(
     d_spread = tl.where(spread > 0.0, d_spread / (n * tl.where(spread > 0.0, spread, 1.0)), 0.0)
     lowest, highest = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
     for start in range(first, last, BLOCK):
-        r, live = _places(start, last, order, GATHER, BLOCK)
+        r, live = listed(start, last, order, GATHER, BLOCK)
         tile = load_rows(x, r, live, c, C).to(ACC)
         lowest += tl.sum(tl.where((tile == low[None, :]) & live[:, None], 1.0, 0.0), axis=0)
         highest += tl.sum(tl.where((tile == high[None, :]) & live[:, None], 1.0, 0.0), axis=0)
     d_low = _one(g, 1, up, down, c, C, ACC) / tl.maximum(lowest, 1.0)
     d_high = _one(g, 2, up, down, c, C, ACC) / tl.maximum(highest, 1.0)
     for start in range(first, last, BLOCK):
-        r, live = _places(start, last, order, GATHER, BLOCK)
+        r, live = listed(start, last, order, GATHER, BLOCK)
         tile = load_rows(x, r, live, c, C).to(ACC)
         value = d_mean[None, :] + d_spread[None, :] * (tile - mean[None, :])
         value += tl.where(tile == low[None, :], d_low[None, :], 0.0)

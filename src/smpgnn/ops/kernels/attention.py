@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from smpgnn.ops.kernels.tiles import acc_type, clear_tail, load_vector, width
+from smpgnn.ops.kernels.tiles import acc_type, clear_tail, listed, load_vector, width
 
 _BLOCK = 16
 
@@ -23,10 +23,7 @@ def _edges(
     GATHER: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Edges of a tile, which are there, which count (no loops), their senders and their part."""
-    e = start + tl.arange(0, BLOCK)
-    here = e < last
-    if GATHER:
-        e = tl.load(order + e, mask=here, other=0)
+    e, here = listed(start, last, order, GATHER, BLOCK)
     e = e.to(tl.int64)
     j = tl.load(sender + e, mask=here, other=0).to(tl.int64)
     live = here & (j != node)

@@ -15,22 +15,13 @@ from smpgnn.ops.kernels.tiles import (
     acc_type,
     clear_tail,
     columns,
+    listed,
     load_rows,
     load_vector,
     store_rows,
 )
 
 _BLOCK = 16
-
-
-@triton.jit
-def _edges(start, last, order, GATHER: tl.constexpr, BLOCK: tl.constexpr):
-    """The edges of a tile, and which of them are there."""
-    e = start + tl.arange(0, BLOCK)
-    live = e < last
-    if GATHER:
-        e = tl.load(order + e, mask=live, other=0)
-    return e, live
 
 
 @triton.jit
@@ -54,7 +45,7 @@ def _forward(
     here = load_vector(table + node * 4 * C + C, c, C, ACC)
     total, weights = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
     for start in range(tl.load(ptr + node), last, BLOCK):
-        e, live = _edges(start, last, order, GATHER, BLOCK)
+        e, live = listed(start, last, order, GATHER, BLOCK)
         j = tl.load(sender + e, mask=live, other=0)
         value = load_rows(term, e, live, c, C).to(ACC) + here[None, :]
         value += _from_nodes(table, j, live, 2, c, C).to(ACC)
@@ -82,7 +73,7 @@ def _to_receivers(
     first, last = tl.load(ptr + node), tl.load(ptr + node + 1)
     total, weights = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
     for start in range(first, last, BLOCK):
-        e, live = _edges(start, last, order, GATHER, BLOCK)
+        e, live = listed(start, last, order, GATHER, BLOCK)
         j = tl.load(sender + e, mask=live, other=0)
         weight = tl.sigmoid(load_rows(gate, e, live, c, C).to(ACC))
         weight = tl.where(live[:, None], weight, 0.0)
@@ -93,7 +84,7 @@ def _to_receivers(
     each, mean = g / (weights + EPS), total / (weights + EPS)
     slope = tl.zeros([BC], ACC)
     for start in range(first, last, BLOCK):
-        e, live = _edges(start, last, order, GATHER, BLOCK)
+        e, live = listed(start, last, order, GATHER, BLOCK)
         j = tl.load(sender + e, mask=live, other=0)
         value = load_rows(gate, e, live, c, C).to(ACC)
         weight = tl.sigmoid(value)
@@ -119,7 +110,7 @@ def _to_senders(
     last = tl.load(ptr + node + 1)
     gates, values = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
     for start in range(tl.load(ptr + node), last, BLOCK):
-        e, live = _edges(start, last, order, True, BLOCK)
+        e, live = listed(start, last, order, True, BLOCK)
         i = tl.load(receiver + e, mask=live, other=0)
         gates += tl.sum(load_rows(d_gate, e, live, c, C).to(ACC), axis=0)
         weight = tl.sigmoid(load_rows(gate, e, live, c, C).to(ACC))

@@ -11,6 +11,7 @@ from smpgnn.ops.kernels.tiles import (
     acc_type,
     clear_tail,
     columns,
+    listed,
     load_rows,
     load_vector,
     store_rows,
@@ -29,10 +30,7 @@ def _forward(
     total = load_vector(x + node * C, c, C, ACC)
     last = tl.load(ptr + node + 1)
     for start in range(tl.load(ptr + node), last, BLOCK):
-        e = start + tl.arange(0, BLOCK)
-        live = e < last
-        if GATHER:
-            e = tl.load(order + e, mask=live, other=0)
+        e, live = listed(start, last, order, GATHER, BLOCK)
         j = tl.load(sender + e, mask=live, other=0)
         value = load_rows(term, e, live, c, C).to(ACC) + load_rows(x, j, live, c, C).to(ACC)
         total += tl.sum(tl.maximum(value, 0.0), axis=0)

@@ -12,6 +12,7 @@ from smpgnn.ops.kernels.tiles import (
     clear_tail,
     columns,
     context_tiling,
+    listed,
     load_rows,
     store_rows,
 )
@@ -27,10 +28,7 @@ def _sum(
     total = tl.zeros([BC], ACC)
     last = tl.load(ptr + node + 1)
     for start in range(tl.load(ptr + node), last, BLOCK):
-        r = start + tl.arange(0, BLOCK)
-        live = r < last
-        if GATHER:
-            r = tl.load(index + r, mask=live, other=0)
+        r, live = listed(start, last, index, GATHER, BLOCK)
         total += tl.sum(load_rows(x, r, live, c, C).to(ACC), axis=0)
     tl.store(out + node * C + c, total, mask=c < C)
 

@@ -75,6 +75,16 @@ def track(
 
 
 @triton.jit
+def listed(start, last, order, GATHER: tl.constexpr, BLOCK: tl.constexpr):
+    """A tile of a list, start:last or (`GATHER`) what `order` has there, and which are there."""
+    r = start + tl.arange(0, BLOCK)
+    live = r < last
+    if GATHER:
+        r = tl.load(order + r, mask=live, other=0)
+    return r, live
+
+
+@triton.jit
 def load_rows(x, r, live, c, C):
     """The rows r of x [*, C], zero where not live."""
     return tl.load(
