@@ -31,7 +31,13 @@ from workloads import Workload
 
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions, GraphsOptions, PropertiesOptions, ZincOptions
+from smpgnn.options import (
+    CyclesOptions,
+    GraphsOptions,
+    PropertiesOptions,
+    ZincOptions,
+    paper_preset,
+)
 from smpgnn.topology import pointer
 from smpgnn.training.estimate import step_memory
 from smpgnn.training.row_counts import count_rows
@@ -98,7 +104,7 @@ def spec_of(case: str, **options: Any) -> NetworkSpec:
         wide = CyclesOptions(num_layers=8, extractor_channels=128)
         return NetworkSpec.from_options(replace(wide, **given), **channels)
     if case == "zinc":
-        passing = ZincOptions(update_residual=True)
+        passing = paper_preset(ZincOptions())
         channels |= {"in_channels": 28, "edge_channels": 3}
         return NetworkSpec.from_options(replace(passing, **given), **channels)
     if case == "properties":
@@ -130,6 +136,7 @@ def cases(device: str) -> Iterator[Case]:
             {"message_residual": False, "residual": True},
             {"own_terms": True},
             {"identifiers": "neighborhood"},
+            {"identifiers": "local", "features": "row"},
             {"checkpoint": True},
         ],
         "properties": [
