@@ -36,8 +36,8 @@ from smpgnn.options import (
     GraphsOptions,
     PropertiesOptions,
     ZincOptions,
-    paper_preset,
 )
+from smpgnn.presets import paper_preset
 from smpgnn.topology import pointer
 from smpgnn.training.estimate import step_memory
 from smpgnn.training.row_counts import count_rows

@@ -104,7 +104,9 @@ def zinc() -> str:
     for cell in table.cells:
         found = [table.summary(row, cell.name) for row in rows]
         lines += _here_and_there(f"{cell.label}, ", [*found, beyond.summary(best, cell.name)], 3)
-    return "\n".join([*lines, "", _about("About 100,000 parameters each", table)])
+    counts = [record.parameters for one in (table, beyond) for record in one.records]
+    about = _about(f"{min(counts):,} to {max(counts):,} parameters", table)
+    return "\n".join([*lines, "", about])
 
 
 def _report(name: str) -> TableReport:

@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 from smpgnn.errors import InputError
 from smpgnn.options import (
-    PAPER,
     TASKS,
     CyclesOptions,
     MoleculesOptions,
     ZincOptions,
     from_config,
-    paper_preset,
     read_config,
     to_yaml,
     with_values,
 )
+from smpgnn.presets import PAPER, paper_preset
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").rglob("*.yaml"))
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.errors import InputError
-from smpgnn.options import PAPER, TASKS, GraphsOptions, paper_preset, with_values
+from smpgnn.options import TASKS, GraphsOptions, with_values
+from smpgnn.presets import PAPER, paper_preset
 
 if TYPE_CHECKING:
     from smpgnn.training.train import Result

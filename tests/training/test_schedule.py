@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smpgnn.options import CyclesOptions, paper_preset
+from smpgnn.options import CyclesOptions
+from smpgnn.presets import paper_preset
 from smpgnn.training.schedule import Plateau, rate_factor
 
 STEPS = 10

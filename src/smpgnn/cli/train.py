@@ -9,14 +9,13 @@ from shlex import quote
 
 from smpgnn.errors import InputError
 from smpgnn.options import (
-    PAPER,
     TASKS,
     TrainOptions,
-    paper_preset,
     read_config,
     to_yaml,
     with_values,
 )
+from smpgnn.presets import PAPER, paper_preset
 
 
 def chosen_options(arguments: argparse.Namespace) -> TrainOptions:

@@ -13,8 +13,8 @@ from typing import Any
 from smpgnn.errors import InputError
 from smpgnn.experiments.table import Row, Table, Training
 from smpgnn.experiments.tables import TABLES
-from smpgnn.options import PAPER as PAPER_PRESETS
 from smpgnn.options import TASKS, TrainOptions, with_values
+from smpgnn.presets import PAPER as PAPER_PRESETS
 from smpgnn.training.run_folder import PLACE
 
 

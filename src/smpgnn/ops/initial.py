@@ -21,8 +21,8 @@ def initial_rows(
 ) -> tuple[Tensor, Moments]:
     """Zeros, except for the own row of each context, [1, x_i]; and the moments of that.
 
-    With `held` every row has the features of a node: they are [0, x_held], and [1, x_held] for the
-    own row; zeros where it is K. Rows that count several times, if any, must then hold what the
+    With `held` the other rows have features, too: they are [0, x_held], or zeros where it is K; the
+    own row holds those of its node. Rows that count several times, if any, must then hold what the
     others of their context do. Rows that no context owns are of no account.
     Shapes: x [K, F] or None; held [P]; rows [P, 1 + F].
     """

@@ -35,8 +35,6 @@ def _initial(
             tile = tl.load(x + j[:, None] * (C - 1) + c[None, :] - 1, mask=here, other=0.0)
             tile = tl.where((c == 0)[None, :], tl.where(me, 1.0, 0.0), tile)
             total += tl.sum(tile.to(ACC), axis=0)
-            if start <= mine and mine < start + BLOCK:
-                value = tl.sum(tl.where(me, tile, 0.0), axis=0).to(x.dtype.element_ty)
         else:
             tile = tl.where(me, value[None, :], 0.0)
         store_rows(rows, tile, r, live, c, C)
