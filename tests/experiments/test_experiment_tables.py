@@ -26,6 +26,7 @@ BEYOND = {
     "zinc_parts",
     "zinc_beyond",
     "zinc_features",
+    "zinc_batches",
     "zinc_500k",
     "properties_parts",
     "graph_properties_marker",
@@ -128,7 +129,12 @@ def parameters(table: Table, row: Row) -> int:
 
 @pytest.mark.parametrize(
     ("name", "least", "most"),
-    [("zinc", 90_000, 120_000), ("zinc_beyond", 95_000, 105_000), ("zinc_500k", 450_000, 505_000)],
+    [
+        ("zinc", 90_000, 120_000),
+        ("zinc_batches", 95_000, 105_000),
+        ("zinc_beyond", 95_000, 105_000),
+        ("zinc_500k", 450_000, 505_000),
+    ],
 )
 def test_zinc_rows_have_as_many_parameters_as_they_say(name: str, least: int, most: int) -> None:
     table = TABLES[name]

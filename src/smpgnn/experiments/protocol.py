@@ -103,6 +103,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "graph_properties": _PROPERTIES,
             "properties_parts": {**_PROPERTIES, "epochs": 60},
             "zinc": _ZINC,
+            "zinc_batches": {**_ZINC, "batch_size": 64},
             "zinc_beyond": {**_ZINC, "epochs": 400},
             "zinc_500k": {**_ZINC, "epochs": 400},
             "zinc_parts": {**_ZINC, "epochs": 100},
