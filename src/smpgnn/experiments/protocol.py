@@ -101,12 +101,12 @@ PROTOCOLS: dict[str, Protocol] = {
             "cycle_less_data": {**_MODERN, "epochs": 40, "lr": 1e-3},
             "cycle_detection_matched": {**_MODERN, "epochs": 25, "lr": 1e-3},
             "graph_properties": _PROPERTIES,
-            "properties_parts": {**_PROPERTIES, "epochs": 60},
+            "properties_parts": {**_PROPERTIES, "epochs": 40},
             "zinc": _ZINC,
             "zinc_batches": {**_ZINC, "batch_size": 64},
             "zinc_beyond": {**_ZINC, "epochs": 400},
             "zinc_500k": {**_ZINC, "epochs": 400},
-            "zinc_parts": {**_ZINC, "epochs": 100},
+            "zinc_parts": {**_ZINC, "epochs": 60},
         },
         # with fewer graphs an epoch has fewer steps
         by_training={
