@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from smpgnn.experiments.records import BySize, Record
+from smpgnn.experiments.table import Row
 from smpgnn.report.collect import TableReport
 from smpgnn.report.curves import STYLES
 from smpgnn.report.figures import Series, line_chart
@@ -21,7 +22,7 @@ def extrapolation_figures(report: TableReport) -> list[str]:
     for cell in report.cells:
         series = [
             _line(row.name, found)
-            for row in report.rows
+            for row in _own_rows(report)
             if (found := _curves(report.summary(row.name, cell.name).records))
         ]
         charts.append(line_chart(cell.label, "nodes (mean of five sizes)", UNIT, series))
@@ -35,7 +36,7 @@ def extrapolation_lines(report: TableReport, digits: int) -> list[str]:
     cell = report.cells[0]
     found = {
         row.name: curves
-        for row in report.rows
+        for row in _own_rows(report)
         if (curves := _curves(report.summary(row.name, cell.name).records))
     }
     if not found:
@@ -58,6 +59,11 @@ def extrapolation_lines(report: TableReport, digits: int) -> list[str]:
 
 
 _OVERFLOW = "overflow"
+
+
+def _own_rows(report: TableReport) -> list[Row]:
+    """The rows trained for this table: one of another table has its values shown there."""
+    return [row for row in report.rows if not row.of]
 
 
 def _shown(mean: float, digits: int) -> str:
