@@ -13,6 +13,7 @@ from typing import Any
 
 from blocks import ROOT, fill_documents, write_document
 
+from smpgnn.options import read_config
 from smpgnn.report.collect import Summary, TableReport, collect
 from smpgnn.report.markdown import FIGURES, markdown, missing_text, number, seeds_text
 from smpgnn.report.page import figure_files
@@ -182,14 +183,15 @@ def step_gpu() -> str:
 def epoch() -> str:
     """The time of an epoch of ZINC in training, without the first, which records the steps."""
     run = read("benchmarks/zinc-h200/run.json")
+    config = read_config(ROOT / "results/benchmarks/zinc-h200/config.yaml")
     lines = (ROOT / "results/benchmarks/zinc-h200/metrics.csv").read_text(encoding="utf-8")
     times = [float(line.split(",")[1]) for line in lines.split()[1:]]
     mean = (times[-1] - times[0]) / (len(times) - 1)
     return (
-        f"An epoch of `smpgnn train zinc` on an {run['device']} "
-        f"({run['parameters']:,} parameters), "
-        f"with validation and checkpoint: {mean:.2f} s, after {times[0]:.1f} s for the first "
-        f"(`results/benchmarks/zinc-h200`)."
+        f"An epoch of ZINC on an {run['device']}, {config['num_layers']} layers of "
+        f"{config['hidden_channels']} channels in one-hot contexts ({run['parameters']:,} "
+        f"parameters), batches of {config['batch_size']}, with validation and checkpoint: "
+        f"{mean:.2f} s, after {times[0]:.1f} s for the first (`results/benchmarks/zinc-h200`)."
     )
 
 
