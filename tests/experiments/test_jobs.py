@@ -22,7 +22,7 @@ from smpgnn.experiments.records import (
     read_records,
 )
 from smpgnn.experiments.search import read_trial
-from smpgnn.experiments.worker import perform
+from smpgnn.experiments.worker import NextRate, perform
 from smpgnn.training.predict import load
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.train import evaluate_store
@@ -131,12 +131,16 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     choice = Choice(
         wanted.table, "GIN", "4-12", "modern", True, "rule", "accuracy", trials, 1e30, {}
     )
-    with pytest.raises(InputError, match=r"takes the next best rate, 0\.001, for all seeds"):
+    with pytest.raises(NextRate, match=r"all seeds take the next best rate, 0\.001\."):
         perform(replace(wanted, options=again, choice=choice))
     written = read_choice(choice_path(wanted.results, wanted.table, "GIN", "4-12", True))
     assert written is not None
     assert written.chosen == 1e-3
     assert written.trials[1].error.startswith("in the training proper: training diverged")
+    # another seed that diverges later follows, and gives nothing up a second time
+    with pytest.raises(NextRate) as later:
+        perform(replace(wanted, options=again, choice=choice))
+    assert later.value.choice == written
 
 
 def test_a_finished_run_without_a_record_is_not_trained_again(tmp_path: Path) -> None:

@@ -26,10 +26,14 @@ _PATIENCE = 30.0  # seconds that a worker gets to end by itself
 
 @dataclass
 class Task:
-    """One training and how it stands; a final without `ready` waits for its learning rate."""
+    """One training and how it stands; a final without `ready` waits for its learning rate.
+
+    While a training runs whose rate was given up, `next` is what stands in its place.
+    """
 
     job: Job
     ready: bool
+    next: Job | None = None
     state: str = "waiting"  # waiting, running, done, failed, answered
     text: str = ""
     started: float = 0.0
@@ -189,7 +193,12 @@ class Runner:
 
     def _finish(self, task: Task, outcome: Outcome) -> None:
         seconds = time.monotonic() - task.started
-        if outcome.error:
+        if task.next is not None:
+            task.job, task.next, task.state = task.next, None, "waiting"
+        elif outcome.choice is not None:
+            self._change_rate(task, outcome.choice)
+            self.note(f"{task.job.label}: {outcome.error}")
+        elif outcome.error:
             task.state, task.text = "failed", outcome.error
             self.note(f"{task.job.label}: failed: {outcome.error}")
         else:
@@ -197,6 +206,21 @@ class Runner:
             self.note(f"{task.job.label}: done in {seconds:.0f} s: {outcome.text}")
         if task.job.trial:
             self._choose((task.job.table, task.job.row, task.job.training))
+
+    def _change_rate(self, diverged: Task, choice: Choice) -> None:
+        """Train all seeds of a row with another rate, also those that are done or at it."""
+        key = next(final.pilot for final, task in self.finals if task is diverged)
+        for final, task in self.finals:
+            if final.pilot != key:
+                continue
+            job = final.with_choice(choice, self.plan.work_dir)
+            if task.state == "running" and task is not diverged:
+                task.next = job
+                for worker in self.workers:
+                    if worker.task is task:
+                        worker.process.terminate()
+            else:
+                task.job, task.ready, task.state = job, True, "waiting"
 
     def _choose(self, key: tuple[str, str, str]) -> None:
         """Where all trials of a pilot have ended: choose, and let its finals go."""

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Job
 from smpgnn.experiments.protocol import settings_of
-from smpgnn.experiments.records import Curves, Record, Trial, write_choice, write_record
+from smpgnn.experiments.records import (
+    Choice,
+    Curves,
+    Record,
+    Trial,
+    choice_path,
+    read_choice,
+    write_choice,
+    write_record,
+)
 from smpgnn.experiments.search import held_back, next_best, write_trial
 from smpgnn.experiments.tables import TABLES
 
@@ -31,11 +40,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job: `error` is one sentence, empty if all went well."""
+    """What came of a job: `error` is one sentence, empty if all went well.
+
+    With a `choice` the training has diverged, and all seeds of its row are to take that.
+    """
 
     text: str = ""
     error: str = ""
     stopped: bool = False
+    choice: Choice | None = None
+
+
+class NextRate(InputError):
+    """A training has diverged, and there is another rate for all seeds of its row."""
+
+    def __init__(self, message: str, choice: Choice) -> None:
+        super().__init__(message)
+        self.choice = choice
 
 
 def work(pipe: Any, log: str, threads: int) -> None:
@@ -69,7 +90,8 @@ def _attempt(job: Job) -> Outcome:
     except KeyboardInterrupt:
         return Outcome(stopped=True)
     except InputError as error:
-        return Outcome(error=" ".join(str(error).splitlines()))
+        choice = error.choice if isinstance(error, NextRate) else None
+        return Outcome(error=" ".join(str(error).splitlines()), choice=choice)
     except BaseException as error:
         traceback.print_exc()
         detail = " ".join(str(error).split())[:300]
@@ -120,14 +142,19 @@ def _after_divergence(job: Job, error: InputError) -> InputError:
     """Choose the next best rate for all seeds of the row; what to say."""
     if job.choice is None:
         return error
-    try:
-        choice = next_best(job.choice, TABLES[job.table].larger_is_better, _why(job, error))
-    except InputError:  # there is no other
-        return error
-    write_choice(job.results, choice)
-    return InputError(
-        f"{job.folder}: training diverged at rate {job.options.lr:g}: run the same command again, "
-        f"it takes the next best rate, {choice.chosen:g}, for all seeds."
+    old = job.choice
+    path = choice_path(job.results, old.table, old.row, old.training, old.reduced)
+    choice = read_choice(path) or old
+    if (choice.chosen, choice.chosen_readout) == (old.chosen, old.chosen_readout):
+        try:
+            choice = next_best(old, TABLES[job.table].larger_is_better, _why(job, error))
+        except InputError:  # there is no other
+            return error
+        write_choice(job.results, choice)
+    return NextRate(
+        f"training diverged at rate {job.options.lr:g}: all seeds take the next best rate, "
+        f"{choice.chosen:g}.",
+        choice,
     )
 
 
