@@ -218,6 +218,8 @@ FEATURES = ("own", "context", "row")
 OBJECTIVES = ("mse", "log-mse")
 #: What regressions make small: absolute errors, or these and Huber's function of them beside.
 REGRESSION_OBJECTIVES = ("mae", "mae+huber")
+#: Points of the integrals by which predictions are explained.
+EXPLAIN_STEPS = 256
 MODELS = tuple(BY_NAME)
 #: Networks whose rows are contexts or pairs of nodes: n² rows a graph.
 PAIRWISE = ("smp", "fast-smp", "ppgn", "ring-gnn")

@@ -15,7 +15,7 @@ from smpgnn.errors import check_counts
 from smpgnn.identifiers import onehot_identifiers
 from smpgnn.index import ContextIndex
 from smpgnn.layout import RowLayout
-from smpgnn.models.smp import SMP
+from smpgnn.models.smp import SMP, Reader
 from smpgnn.ops import Routes, SparseSum
 
 
@@ -91,6 +91,7 @@ class OwnInput(SMP):
         num_nodes: int | None = None,
         batch_size: int | None = None,
         index: ContextIndex | None = None,
+        reader: Reader | None = None,
     ) -> Tensor:
         """One row of `out_channels` numbers for each graph or node; arguments as in `SMP`."""
         index = self.backbone.checked_index(
@@ -100,7 +101,9 @@ class OwnInput(SMP):
         total: Tensor | None = None
         for draw in range(draws):
             extended = self.extend(index, draw)
-            out = super().forward(x, topology.edge_index, edge_attr, topology.batch, index=extended)
+            out = super().forward(
+                x, topology.edge_index, edge_attr, topology.batch, index=extended, reader=reader
+            )
             total = out if total is None else total + out
         assert total is not None
         return total / draws if draws > 1 else total

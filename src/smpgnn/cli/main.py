@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_options
+from smpgnn.cli.explain import add_explain
 from smpgnn.cli.report import add_report
 from smpgnn.cli.reproduce import add_reproduce
 from smpgnn.cli.theory import add_theory
@@ -27,7 +28,7 @@ def build_parser() -> Parser:
     """All verbs with their options."""
     parser = Parser(
         prog="smpgnn",
-        description="Structural message-passing networks: train, evaluate, predict.",
+        description="Structural message-passing networks: train, evaluate, predict, explain.",
         epilog=f"example:\n  {EXAMPLES['molecules']}\n  smpgnn predict runs/... new.csv -o out.csv",
     )
     parser.add_argument("--version", action="store_true", help="show the version and leave")
@@ -35,6 +36,7 @@ def build_parser() -> Parser:
     _add_train(verbs)
     _add_evaluate(verbs)
     _add_predict(verbs)
+    add_explain(verbs)
     _add_info(verbs)
     add_reproduce(verbs)
     add_report(verbs)
@@ -161,6 +163,8 @@ def run(words: Sequence[str]) -> int:
         from smpgnn.cli.evaluate import evaluate as verb
     elif arguments.verb == "predict":
         from smpgnn.cli.predict import predict as verb
+    elif arguments.verb == "explain":
+        from smpgnn.cli.explain import explain as verb
     elif arguments.verb == "reproduce":
         from smpgnn.cli.reproduce import reproduce as verb
     elif arguments.verb == "report":

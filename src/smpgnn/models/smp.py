@@ -28,6 +28,9 @@ from smpgnn.pooling import (
 
 LEVELS = ("graph", "node")
 
+#: From the contexts before and after every layer to a result.
+Reader = Callable[[Iterator[LocalContext], ContextIndex], Tensor]
+
 
 class SMP(nn.Module):
     r"""A structural message-passing network, called like a network of PyTorch Geometric.
@@ -160,6 +163,7 @@ class SMP(nn.Module):
         num_nodes: int | None = None,
         batch_size: int | None = None,
         index: ContextIndex | None = None,
+        reader: Reader | None = None,
     ) -> Tensor:
         """One row of `out_channels` numbers for each graph or node.
 
@@ -171,12 +175,16 @@ class SMP(nn.Module):
             num_nodes: needed only where `x` and `batch` are None and the last nodes have no edge.
             batch_size: number of graphs; needed only where the last ones are empty.
             index: rows prepared beforehand (`smpgnn.context_index`), instead of anew in each call.
+            reader: makes the result of the contexts, in place of `read`: to look at them.
         """
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
         index.check_level(self.level)
-        contexts = self.backbone(x, edge_attr, index)
+        return (reader or self.read)(self.backbone(x, edge_attr, index), index)
+
+    def read(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
+        """The result from U⁽⁰⁾ and the contexts after every layer."""
         features = self.backbone.extract(self.first_extractor, next(contexts), index)
         features = features + self._mean_over_layers(contexts, index)
         features = features + F.relu(self.head(features))

@@ -9,8 +9,11 @@ from torch import nn
 from smpgnn.data.store import GraphBatch
 
 
-def run_network(network: nn.Module, batch: GraphBatch) -> Any:
-    """Call a network on a batch; edge features are given to those that take them."""
+def run_network(network: nn.Module, batch: GraphBatch, **more: Any) -> Any:
+    """Call a network on a batch; edge features are given to those that take them.
+
+    `more` are arguments of its `forward` besides.
+    """
     backbone: Any = network.backbone
     edge_attr = batch.edge_attr if backbone.edge_channels else None
     return network(
@@ -20,4 +23,5 @@ def run_network(network: nn.Module, batch: GraphBatch) -> Any:
         batch.batch,
         num_nodes=batch.num_nodes,
         batch_size=batch.num_graphs,
+        **more,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from smpgnn.catalogue import EXPLAIN_STEPS
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.loader import BatchLoader
@@ -49,6 +50,15 @@ class Model:
 
     def predict_store(self, store: GraphStore) -> list[list[Any]]:
         """The values of the columns `task.columns()` for every graph (or node) of the store."""
+        self.check_widths(store)
+        rows: list[list[Any]] = []
+        with torch.no_grad():
+            for batch in BatchLoader(store.to(self.device), 1024, batch_rows=BATCH_ROWS):
+                rows += self.task.predict(run_network(self.network, batch))
+        return rows
+
+    def check_widths(self, store: GraphStore) -> None:
+        """Refuse graphs with other features than the model takes."""
         widths = [("node", store.x, self.saved.spec.in_channels)]
         widths.append(("edge", store.edge_attr, self.saved.spec.edge_channels))
         for name, features, wanted in widths:
@@ -57,11 +67,6 @@ class Model:
                 raise InputError(
                     f"the graphs have {there} {name} features, but the model takes {wanted}."
                 )
-        rows: list[list[Any]] = []
-        with torch.no_grad():
-            for batch in BatchLoader(store.to(self.device), 1024, batch_rows=BATCH_ROWS):
-                rows += self.task.predict(run_network(self.network, batch))
-        return rows
 
     def predict(self, inputs: Any) -> pd.DataFrame:
         """Predictions for SMILES (a list of texts), or for graphs (PyG `Data` or a GraphStore).
@@ -70,20 +75,25 @@ class Model:
         """
         import pandas as pd
 
-        columns = self.task.columns()
+        found = self.read(inputs, "predict")
+        if isinstance(found, GraphStore):
+            return pd.DataFrame(self.predict_store(found), columns=self.task.columns())
+        return self.predict_smiles(found)
+
+    def read(self, inputs: Any, verb: str) -> GraphStore | list[str | None]:
+        """Inputs of a call as graphs, or the SMILES that they are."""
         if isinstance(inputs, str):
-            raise InputError("predict takes a list of SMILES, not one text: put it in brackets.")
+            raise InputError(f"{verb} takes a list of SMILES, not one text: put it in brackets.")
         if isinstance(inputs, GraphStore):
-            return pd.DataFrame(self.predict_store(inputs), columns=columns)
+            return inputs
         items = list(inputs)
         graphs = bool(items) and hasattr(items[0], "edge_index")
         if not graphs and (self.reads_smiles or any(isinstance(item, str) for item in items)):
-            return self.predict_smiles(items)
+            return items
         from smpgnn.data.graphs import graphs_from_pyg
 
         # targets that some of the graphs may have are not looked at
-        bare = [_without_targets(item) for item in items]
-        return pd.DataFrame(self.predict_store(graphs_from_pyg(bare)), columns=columns)
+        return graphs_from_pyg([_without_targets(item, verb) for item in items])
 
     def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
         import pandas as pd
@@ -98,6 +108,17 @@ class Model:
         for row, reason in table.errors.items():
             lines[row][-1] = reason
         return pd.DataFrame(lines, columns=columns)
+
+    def explain(self, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> pd.DataFrame:
+        """What each atom, or node, adds to the predictions: a line each.
+
+        Takes what `predict` takes. With the line '(rest)' those of an input add up to its score:
+        the prediction of a regression, of a class the logarithm of its odds. Inputs, atoms and
+        nodes are counted from 1. `steps` is the number of points of the integrals.
+        """
+        from smpgnn.training.explain_tables import explain_inputs
+
+        return explain_inputs(self, inputs, steps=steps)
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """SMILES as graphs in the features that the model was trained on."""
@@ -184,9 +205,9 @@ def predict_graphs(model: Model, path: str | Path, output: str | Path) -> int:
     return len(frame)
 
 
-def _without_targets(graph: Any) -> Any:
+def _without_targets(graph: Any, verb: str) -> Any:
     if not hasattr(graph, "edge_index"):
-        raise InputError(f"predict takes graphs of PyTorch Geometric, not {type(graph).__name__}.")
+        raise InputError(f"{verb} takes graphs of PyTorch Geometric, not {type(graph).__name__}.")
     graph = copy.copy(graph)
     graph.y = graph.y_node = None
     return graph

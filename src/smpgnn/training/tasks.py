@@ -86,6 +86,14 @@ class OneLevelTask(Task):
     def graph_outputs(self) -> int:
         return self.outputs if self.level == "graph" else 0
 
+    @abstractmethod
+    def score_names(self) -> list[str]:
+        """Names of the columns of `scores`."""
+
+    @abstractmethod
+    def scores(self, output: Tensor) -> Tensor:
+        """What a prediction rests on and can be explained: numbers without a bound, [R, T]."""
+
     def target(self, batch: GraphBatch) -> Tensor:
         """The targets of a batch, NaN where not known."""
         target = batch.y if self.level == "graph" else batch.y_node
@@ -99,8 +107,8 @@ class Regression(OneLevelTask):
 
     Missing targets (NaN) count neither in the loss nor in the metrics. What is made small is the
     mean of the absolute errors e, in standard deviations, or by the objective 'mae+huber' that of
-    e + 2 h(e) with Huber's h: e²/2 up to two, 2 e − 2 beyond. Large errors then weigh up to five
-    times as much: what only few graphs have is learnt earlier.
+    e + 2 h(e) with Huber's h: e²/2 up to two, 2 e − 2 beyond, where large errors weigh up to five
+    times as much.
     """
 
     names: tuple[str, ...] = ("y",)
@@ -182,6 +190,12 @@ class Regression(OneLevelTask):
         output = output.float()
         return output * output.new_tensor(self.scale) + output.new_tensor(self.mean)
 
+    def score_names(self) -> list[str]:
+        return list(self.names)
+
+    def scores(self, output: Tensor) -> Tensor:
+        return self.values(output)
+
     def columns(self) -> list[str]:
         return [f"predicted_{name}" for name in self.names]
 
@@ -225,6 +239,19 @@ class Classification(OneLevelTask):
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
         metrics["accuracy"].update(output.float().argmax(1), self._class_numbers(batch))
 
+    def score_names(self) -> list[str]:
+        shown = self.classes[1:] if len(self.classes) == 2 else self.classes
+        return [f"{self.name}={label}" for label in shown]
+
+    def scores(self, output: Tensor) -> Tensor:
+        """The logarithm of the odds of each class; of two classes that of the second."""
+        output = output.float()
+        if len(self.classes) == 2:
+            return output[:, 1:] - output[:, :1]
+        own = torch.eye(len(self.classes), dtype=torch.bool, device=output.device)
+        others = output.unsqueeze(1).masked_fill(own, float("-inf")).logsumexp(2)
+        return output - others
+
     def columns(self) -> list[str]:
         return [f"predicted_{self.name}", *(f"p_{label}" for label in self.classes)]
 
@@ -263,6 +290,14 @@ class MultiLabel(OneLevelTask):
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
         metrics["accuracy"].update(output, self.target(batch).float())
+
+    def score_names(self) -> list[str]:
+        pairs = zip(self.names, self.classes, strict=True)
+        return [f"{name}={labels[1]}" for name, labels in pairs]
+
+    def scores(self, output: Tensor) -> Tensor:
+        """The logarithms of the odds of each label."""
+        return output.float()
 
     def columns(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)

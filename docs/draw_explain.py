@@ -1,0 +1,26 @@
+"""Draw figures/explain.svg: what the model that ships says of the atoms of some molecules.
+
+python docs/draw_explain.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smpgnn.files import write_text
+from smpgnn.training.draw_molecules import molecules_svg
+from smpgnn.training.explain_tables import explain_molecules
+from smpgnn.training.predict import load
+
+FIGURE = Path(__file__).resolve().parent / "figures" / "explain.svg"
+#: An aromatic acid, a ring of eight with a tail, an ion.
+MOLECULES = ["Clc1ccccc1C(=O)O", "CCCCCC1CCCCCCC1", "C[N+](C)(C)CC([O-])=O"]
+
+
+def main() -> None:
+    found, _ = explain_molecules(load("zinc", "cpu"), MOLECULES)
+    write_text(FIGURE, molecules_svg(found, 0, "predicted"))
+
+
+if __name__ == "__main__":
+    main()

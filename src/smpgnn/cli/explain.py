@@ -1,0 +1,121 @@
+"""smpgnn explain."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smpgnn.catalogue import EXPLAIN_STEPS
+from smpgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from smpgnn.training.explain_tables import Molecule
+
+
+def add_explain(verbs: Any) -> None:
+    """The verb and its options."""
+    parser = verbs.add_parser(
+        "explain",
+        help="what each atom or node adds to a prediction",
+        description="What each atom (or node) adds to the predictions for a table of SMILES or for "
+        "graphs: a line each, which with the line (rest) add up to the prediction.",
+        epilog="examples:\n  smpgnn explain runs/logS molecules.csv -o atoms.csv --figures atoms/\n"
+        "  smpgnn explain zinc molecules.csv -o atoms.csv",
+    )
+    add = parser.add_argument
+    add("run", metavar="RUN", help="folder of a run, its model.safetensors, or 'zinc'")
+    add("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    add("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    add("--figures", metavar="FOLDER", help="draw each molecule there, with its atoms in colour")
+    add(
+        "--steps",
+        metavar="N",
+        type=int,
+        default=EXPLAIN_STEPS,
+        help=f"points of the integrals, for precision (default: {EXPLAIN_STEPS})",
+    )
+    add("--smiles-column", metavar="NAME", help="default: as in training")
+    add("--separator", metavar="CHAR", help="of a CSV file; default: found out")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.set_defaults(parser=parser)
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    from smpgnn.data.tables import existing_file
+    from smpgnn.training.explain import explained
+    from smpgnn.training.explain_tables import explain_graphs, explain_table
+    from smpgnn.training.predict import load
+
+    if arguments.steps < 1:
+        raise InputError(f"--steps {arguments.steps}: must be 1 or more.")
+    model = load(arguments.run, arguments.device)
+    if not model.reads_smiles:
+        if arguments.figures:
+            raise InputError("--figures: only molecules can be drawn; this model takes graphs.")
+        graphs, missed = explain_graphs(
+            model, arguments.data, arguments.output, steps=arguments.steps, progress=_progress()
+        )
+        print(f"{graphs} graphs explained in {arguments.output}")
+        _say_missed(missed)
+        return 0
+    existing_file(arguments.data)
+    rows, failed, missed = explain_table(
+        model,
+        arguments.data,
+        arguments.output,
+        smiles_column=arguments.smiles_column,
+        separator=arguments.separator,
+        steps=arguments.steps,
+        draw=_drawer(arguments.figures, explained(model.task).score_names()),
+        progress=_progress(),
+    )
+    print(f"{rows - failed} molecules explained in {arguments.output}")
+    if failed:
+        print(f"{failed} rows could not be read: the column 'error' says why.")
+    _say_missed(missed)
+    return 0
+
+
+def _say_missed(missed: float) -> None:
+    print(
+        f"The integrals are off by {missed:.2g} at most, which counts as rest; more --steps bring "
+        "it down."
+    )
+
+
+def _progress() -> Callable[[int], None]:
+    started = last = time.monotonic()
+
+    def progress(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 2:
+            last = now
+            print(f"{done:,} done, {done / (now - started):,.1f} a second", file=sys.stderr)
+
+    return progress
+
+
+def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:
+    if folder is None:
+        return lambda molecule, row: None
+    from smpgnn.experiments.names import file_name
+    from smpgnn.files import write_text
+    from smpgnn.training.draw_molecules import molecules_svg
+
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
+
+    def draw(entry: Molecule, row: int) -> None:
+        for number, name in enumerate(scores):
+            end = "" if len(scores) == 1 else f"-{number + 1}-{file_name(name)}"
+            write_text(place / f"row-{row}{end}.svg", molecules_svg([entry], number, name))
+
+    return draw

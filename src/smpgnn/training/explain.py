@@ -1,0 +1,112 @@
+"""What each node adds to the prediction for its graph.
+
+A network of the frame reads its result off the contexts of all nodes. Take a share α of all
+contexts, before and after every layer: from α = 0, where the result is the same for every graph, to
+α = 1 the context of each node adds the integral of its rows times the gradient (the integrated
+gradients of Sundararajan, Taly and Yan, 2017). The layers run once, as in a prediction; only what
+reads the contexts runs at every point of the integral. So a node adds what it knows of its
+surroundings, as far as the layers reach, and not its own features alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.catalogue import EXPLAIN_STEPS
+from smpgnn.context import LocalContext
+from smpgnn.data.store import GraphStore
+from smpgnn.errors import InputError
+from smpgnn.index import ContextIndex
+from smpgnn.models.smp import SMP, Reader
+from smpgnn.training.loader import BatchLoader
+from smpgnn.training.network import run_network
+from smpgnn.training.tasks import OneLevelTask, Task
+
+#: Rows of contexts worked on at a time: those after all layers are kept.
+BATCH_ROWS = 40_000
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """What each node of a store adds to each score of its graph, in float64.
+
+    Of every graph: score = rest + sum over its nodes. The rest is the score of contexts that are
+    all zero, which is the same for all graphs, and what the integral misses: `missed`.
+    Shapes: score, rest, missed [G, T]; nodes [N, T].
+    """
+
+    score: Tensor
+    rest: Tensor
+    missed: Tensor
+    nodes: Tensor
+
+
+def explain_store(
+    network: nn.Module,
+    task: Task,
+    store: GraphStore,
+    *,
+    steps: int = EXPLAIN_STEPS,
+    progress: Callable[[int], None] = lambda graphs: None,
+) -> Contributions:
+    """The contributions of all nodes of some graphs, from integrals of `steps` points.
+
+    `progress` is told how many graphs are done.
+    """
+    task = explained(task)
+    if steps < 1:
+        raise InputError(f"steps must be 1 or more, not {steps}.")
+    assert isinstance(network, SMP)
+    device = next(network.parameters()).device
+    reader = _reader(network, task, steps)
+    parts: list[tuple[Tensor, ...]] = []
+    done = 0
+    with torch.no_grad():
+        for batch in BatchLoader(store.to(device), 1024, batch_rows=BATCH_ROWS):
+            sizes = [batch.num_nodes, batch.num_graphs, batch.num_graphs]
+            nodes, whole, bare = run_network(network, batch, reader=reader).split(sizes)
+            added = torch.zeros_like(whole).index_add(0, batch.batch, nodes)
+            parts.append((whole, whole - added, whole - bare - added, nodes))
+            done += batch.num_graphs
+            progress(done)
+    if not parts:
+        empty = torch.zeros(0, len(task.score_names()), dtype=torch.float64)
+        return Contributions(empty, empty, empty, empty)
+    return Contributions(*(torch.cat(tensors).cpu() for tensors in zip(*parts, strict=True)))
+
+
+def explained(task: Task) -> OneLevelTask:
+    """The task, if its scores belong to graphs."""
+    if not isinstance(task, OneLevelTask) or task.level != "graph":
+        raise InputError("only predictions for whole graphs can be explained, not those of nodes.")
+    return task
+
+
+def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
+    """Makes the contributions of nodes, the scores, and the scores of zeros: [N + 2 B, T]."""
+
+    def read(contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
+        layers = list(contexts)
+
+        def score(share: float) -> tuple[Tensor, list[Tensor]]:
+            rows = [(share * context.rows).requires_grad_() for context in layers]
+            shares = (c.with_rows(r) for c, r in zip(layers, rows, strict=True))
+            return task.scores(network.read(shares, index)), rows
+
+        whole, bare = score(1.0)[0].double(), score(0.0)[0].double()
+        nodes = whole.new_zeros(index.topology.num_nodes, whole.size(1))
+        for step in range(steps):
+            with torch.enable_grad():
+                values, rows = score((step + 0.5) / steps)
+                for column in range(values.size(1)):
+                    slopes = torch.autograd.grad(values[:, column].sum(), rows, retain_graph=True)
+                    for context, slope in zip(layers, slopes, strict=True):
+                        parts = (slope.double() * context.rows).sum(1) / steps
+                        nodes[:, column].index_add_(0, context.layout.owner, parts)
+        return torch.cat([nodes, whole, bare])
+
+    return read

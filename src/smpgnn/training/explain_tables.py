@@ -1,0 +1,226 @@
+"""Explanations as tables: a line for each atom, or node, of each prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smpgnn.catalogue import EXPLAIN_STEPS
+from smpgnn.data.store import GraphStore
+from smpgnn.errors import InputError
+from smpgnn.training.explain import Contributions, explain_store, explained
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from smpgnn.training.predict import Model
+
+#: What stands in place of an element or node where a line is what belongs to none.
+REST = "(rest)"
+_GRAPH = ["graph", "node"]
+#: Rows of a table worked on at a time.
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The contributions of one graph to each of its scores: score = rest + sum of `nodes`."""
+
+    score: list[float]
+    rest: list[float]
+    nodes: list[list[float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Molecule:
+    """A row of a table: its explanation and RDKit's molecule, or why there is none."""
+
+    row: int
+    smiles: str
+    molecule: Any
+    explanation: Explanation | None
+    error: str = ""
+
+
+def explanations(store: GraphStore, found: Contributions) -> list[Explanation]:
+    """What was found, graph by graph."""
+    scores, rests = found.score.tolist(), found.rest.tolist()
+    values, ends = found.nodes.tolist(), store.node_ptr.tolist()
+    nodes = [values[start:end] for start, end in pairwise(ends)]
+    return [Explanation(*parts) for parts in zip(scores, rests, nodes, strict=True)]
+
+
+def explain_molecules(
+    model: Model,
+    smiles: Sequence[str | None],
+    *,
+    steps: int = EXPLAIN_STEPS,
+    progress: Callable[[int], None] = lambda graphs: None,
+) -> tuple[list[Molecule], float]:
+    """An entry for each text, in order, and how far the integrals are off at most."""
+    from smpgnn.data.molecules import read_molecule, require_rdkit
+
+    Chem = require_rdkit()
+    table = model.featurize(smiles)
+    by_row: dict[int, Explanation] = {}
+    missed = 0.0
+    if len(table.store):
+        found = _explained_store(model, table.store, steps, progress)
+        missed = float(found.missed.abs().max())
+        by_row = dict(zip(table.index.tolist(), explanations(table.store, found), strict=True))
+    molecules = []
+    for row, text in enumerate(smiles):
+        error, known = table.errors.get(row, ""), by_row.get(row)
+        molecule = None if known is None else read_molecule(Chem, text)[0]
+        molecules.append(Molecule(row, "" if text is None else str(text), molecule, known, error))
+    return molecules, missed
+
+
+def molecule_lines(molecules: Sequence[Molecule], first_row: int = 1) -> Iterator[list[Any]]:
+    """Row, SMILES, atom, element, the contributions to each score, error."""
+    for entry in molecules:
+        start = [first_row + entry.row, entry.smiles]
+        if entry.explanation is None:
+            yield [*start, None, None, None, entry.error]
+            continue
+        yield [*start, None, REST, entry.explanation.rest, None]
+        for number, values in enumerate(entry.explanation.nodes):
+            yield [*start, str(number + 1), _element(entry.molecule, number), values, None]
+
+
+def graph_lines(
+    names: Iterable[str], node_names: Iterable[Sequence[str]], found: Iterable[Explanation]
+) -> Iterator[list[Any]]:
+    """Graph, node, the contributions to each score."""
+    for name, nodes, known in zip(names, node_names, found, strict=True):
+        yield [name, REST, known.rest]
+        for node, values in zip(nodes, known.nodes, strict=True):
+            yield [name, node, values]
+
+
+def _element(molecule: Any, number: int) -> str:
+    """The element of an atom, with its charge: 'C', 'N+', 'O-', 'Fe+3'."""
+    atom = molecule.GetAtomWithIdx(number)
+    charge = atom.GetFormalCharge()
+    sign = "+" if charge > 0 else "-" if charge < 0 else ""
+    return f"{atom.GetSymbol()}{sign}{abs(charge) if abs(charge) > 1 else ''}"
+
+
+def frame_of(lines: Iterator[list[Any]], before: list[str], scores: list[str]) -> pd.DataFrame:
+    """Lines as a table: the columns `before`, one for each score, and what follows in a line."""
+    import pandas as pd
+
+    place = len(before)
+    flat = [
+        [*line[:place], *(line[place] or [None] * len(scores)), *line[place + 1 :]]
+        for line in lines
+    ]
+    after = ["error"] if "row" in before else []
+    return pd.DataFrame(flat, columns=[*before, *scores, *after])
+
+
+def explain_inputs(model: Model, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> pd.DataFrame:
+    """The lines of SMILES or graphs that are given in Python (`Model.explain`)."""
+    scores = explained(model.task).score_names()
+    found = model.read(inputs, "explain")
+    if not isinstance(found, GraphStore):
+        molecules, _ = explain_molecules(model, found, steps=steps)
+        return frame_of(molecule_lines(molecules), _molecule_columns("smiles"), scores)
+    names = [str(number + 1) for number in range(len(found))]
+    nodes = [[str(node + 1) for node in range(count)] for count in found.num_nodes.tolist()]
+    parts = explanations(found, _explained_store(model, found, steps))
+    return frame_of(graph_lines(names, nodes, parts), _GRAPH, scores)
+
+
+def _explained_store(
+    model: Model,
+    store: GraphStore,
+    steps: int,
+    progress: Callable[[int], None] = lambda graphs: None,
+) -> Contributions:
+    model.check_widths(store)
+    return explain_store(model.network, model.task, store, steps=steps, progress=progress)
+
+
+def _molecule_columns(smiles: str) -> list[str]:
+    return ["row", smiles, "atom", "element"]
+
+
+def explain_table(
+    model: Model,
+    path: str | Path,
+    output: str | Path,
+    *,
+    smiles_column: str | None = None,
+    separator: str | None = None,
+    steps: int = EXPLAIN_STEPS,
+    draw: Callable[[Molecule, int], None] = lambda molecule, row: None,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> tuple[int, int, float]:
+    """Explain the predictions for a table of SMILES, in the order of its rows.
+
+    `draw` gets each molecule that was explained, and its row. Returns how many rows were read, how
+    many of them have no prediction, and how far the integrals are off at most.
+    """
+    from smpgnn.data.table_writer import AtomicCsvWriter
+    from smpgnn.data.tables import require_columns, stream_table, table_columns
+
+    scores = explained(model.task).score_names()
+    names = table_columns(path, separator=separator)
+    column = smiles_column or str(model.saved.source.get("smiles_column", "smiles"))
+    require_columns([column], names, path)
+    before = _molecule_columns(column)
+    twice = sorted(
+        {name for name in scores if name in (*before, "error")} | {column} & {*before[2:]}
+    )
+    if twice:
+        raise InputError(
+            f"{path}: '{twice[0]}' is the name of a column of explanations: rename it."
+        )
+    rows = failed = 0
+    missed = 0.0
+    with AtomicCsvWriter(output, [*before, *scores, "error"]) as writer:
+        for chunk in stream_table(path, [column], chunk_rows=_CHUNK, separator=separator):
+            found, off = explain_molecules(
+                model,
+                chunk[column].tolist(),
+                steps=steps,
+                progress=lambda molecules, before=rows: progress(before + molecules),  # type: ignore[misc]
+            )
+            writer.write(frame_of(molecule_lines(found, rows + 1), before, scores))
+            for entry in found:
+                if entry.explanation is not None:
+                    draw(entry, rows + 1 + entry.row)
+            failed += sum(entry.explanation is None for entry in found)
+            rows, missed = rows + len(found), max(missed, off)
+            progress(rows)
+    return rows, failed, missed
+
+
+def explain_graphs(
+    model: Model,
+    path: str | Path,
+    output: str | Path,
+    *,
+    steps: int = EXPLAIN_STEPS,
+    progress: Callable[[int], None] = lambda graphs: None,
+) -> tuple[int, float]:
+    """Explain the predictions for a file or folder of graphs; how many there are, and the gap."""
+    from smpgnn.data.graph_schema import GraphSchema
+    from smpgnn.data.graphs import read_graphs
+    from smpgnn.data.table_writer import AtomicCsvWriter
+
+    scores = explained(model.task).score_names()
+    source = model.saved.source
+    if "schema" not in source:
+        raise InputError("this model was trained from Python: explain with it from Python, too.")
+    table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
+    found = _explained_store(model, table.store, steps, progress)
+    lines = graph_lines(table.names, table.node_names, explanations(table.store, found))
+    frame = frame_of(lines, _GRAPH, scores)
+    with AtomicCsvWriter(output, list(frame.columns)) as writer:
+        writer.write(frame)
+    return len(table.store), float(found.missed.abs().max()) if len(table.store) else 0.0
