@@ -2,6 +2,7 @@
 
 python docs/ship_zinc.py RUN_FOLDER   # weights and record into the package, docs/models/zinc.md
 python docs/ship_zinc.py MODEL.safetensors --record results/…/…-seed0.json   # one of a table
+python docs/ship_zinc.py              # the card of the model that ships, anew
 python docs/ship_zinc.py --check      # exit 1 where the card is not what the record says
 
 The run, of `smpgnn train zinc` or `smpgnn reproduce`, is to be chosen by its validation metric. A
@@ -100,6 +101,7 @@ def card(content: dict[str, Any], size: int) -> str:
         "```",
         "smpgnn predict zinc molecules.csv -o predictions.csv   # needs rdkit: pip install "
         "'smpgnn[chem]'",
+        "smpgnn explain zinc molecules.csv -o atoms.csv         # what each atom adds",
         "smpgnn info pretrained",
         "```",
         "",
@@ -138,12 +140,17 @@ def card(content: dict[str, Any], size: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def shipped_card(root: Path) -> str:
+    """The card of the model that ships."""
+    content = json.loads((root / RECORD).read_text(encoding="utf-8"))
+    return card(content, (root / WEIGHTS).stat().st_size)
+
+
 def check(root: Path) -> None:
     """Refuse a card that is not the one of the shipped model."""
     if not (root / WEIGHTS).exists():
         return
-    content = json.loads((root / RECORD).read_text(encoding="utf-8"))
-    expected = card(content, (root / WEIGHTS).stat().st_size)
+    expected = shipped_card(root)
     if (root / CARD).read_text(encoding="utf-8") != expected:
         raise SystemExit(f"{CARD} is not what {RECORD} says: run docs/ship_zinc.py again.")
 
@@ -159,7 +166,11 @@ def main() -> None:
         check(arguments.root)
         return
     if arguments.run is None:
-        parser.error("name the folder of a run.")
+        if not (arguments.root / WEIGHTS).exists():
+            parser.error("no model ships yet: name the folder of a run.")
+        write_text(arguments.root / CARD, shipped_card(arguments.root))
+        print(f"{CARD} is written.")
+        return
     try:
         if arguments.record is None:
             weights, content = of_run(arguments.run)

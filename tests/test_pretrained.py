@@ -148,6 +148,9 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
     found = ship("--check", "--root", copy)
     assert found.returncode == 1
     assert "docs/models/zinc.md is not what" in found.stderr
+    assert ship("--root", copy).returncode == 0  # without a run: the card of what ships
+    assert ship("--check", "--root", copy).returncode == 0
+    assert "no model ships yet" in ship("--root", copy / "docs").stderr
 
 
 def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> None:

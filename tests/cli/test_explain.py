@@ -29,7 +29,7 @@ def test_atoms_add_up_to_the_prediction(size_run: Path, data: Path) -> None:
     found = done("explain", size_run, data, "-o", out, "--figures", figures, "--device", "cpu")
     first, second, third = found.out.splitlines()
     assert first == f"3 molecules explained in {out}"
-    assert second == "2 rows could not be read: the column 'error' says why."
+    assert second == "2 of the rows could not be read: the column 'error' says why."
     assert third.startswith("The integrals are off by ")
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["row", "smiles", "atom", "element", "size", "error"]

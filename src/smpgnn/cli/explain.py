@@ -75,7 +75,7 @@ def explain(arguments: argparse.Namespace) -> int:
     )
     print(f"{rows - failed} molecules explained in {arguments.output}")
     if failed:
-        print(f"{failed} rows could not be read: the column 'error' says why.")
+        print(f"{failed} of the rows could not be read: the column 'error' says why.")
     _say_missed(missed)
     return 0
 

@@ -185,26 +185,37 @@ class SMP(nn.Module):
 
     def read(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
         """The result from U⁽⁰⁾ and the contexts after every layer."""
-        features = self.backbone.extract(self.first_extractor, next(contexts), index)
-        features = features + self._mean_over_layers(contexts, index)
+        if isinstance(self.first_extractor, Readout):
+            return self.of_pooled(*self.pool(contexts, index))
+        extract, last = self.backbone.extract, len(self.extractors) - 1
+        features = extract(self.first_extractor, next(contexts), index)
+        after: list[Tensor] = [
+            extract(self.extractors[min(number, last)], context, index)
+            for number, context in enumerate(contexts)
+        ]
+        return self._result(features + torch.stack(after).mean(0))
+
+    def pool(self, contexts: Iterator[LocalContext], index: ContextIndex) -> tuple[Tensor, Tensor]:
+        """What readouts of graphs join of U⁽⁰⁾ and of all layers at once; α times so of α U."""
+        first, after = self.first_extractor, self.extractors[0]
+        assert isinstance(first, Readout)
+        assert isinstance(after, Readout)
+        return first.pool([next(contexts)], index)[:, 0], after.pool(contexts, index)
+
+    def of_pooled(self, first: Tensor, after: Tensor) -> Tensor:
+        """The result from what `pool` gives."""
+        features = self.first_extractor.perceptron(first)  # type: ignore[operator]
+        if len(self.extractors) == 1:
+            features = features + self.extractors[0].perceptron(after).mean(1)  # type: ignore[operator]
+        else:
+            readouts: Any = list(self.extractors)
+            features = features + perceptrons(readouts, after).mean(1)
+        return self._result(features)
+
+    def _result(self, features: Tensor) -> Tensor:
         features = features + F.relu(self.head(features))
         out: Tensor = self.out(self.dropout(features))
         return out
-
-    def _mean_over_layers(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
-        """(1/L) Σ_l Ext_l(U⁽ˡ⁾); readouts of graphs are made for all layers at once."""
-        first = self.extractors[0]
-        if isinstance(first, Readout):
-            pooled = first.pool(contexts, index)
-            if len(self.extractors) == 1:
-                return first.perceptron(pooled).mean(1)
-            return perceptrons(list(self.extractors), pooled).mean(1)  # type: ignore[arg-type]
-        last = len(self.extractors) - 1
-        after: list[Tensor] = [
-            self.backbone.extract(self.extractors[min(number, last)], context, index)
-            for number, context in enumerate(contexts)
-        ]
-        return torch.stack(after).mean(0)
 
 
 class MPNN(SMP):

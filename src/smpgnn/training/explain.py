@@ -3,9 +3,9 @@
 A network of the frame reads its result off the contexts of all nodes. Take a share α of all
 contexts, before and after every layer: from α = 0, where the result is the same for every graph, to
 α = 1 the context of each node adds the integral of its rows times the gradient (the integrated
-gradients of Sundararajan, Taly and Yan, 2017). The layers run once, as in a prediction; only what
-reads the contexts runs at every point of the integral. So a node adds what it knows of its
-surroundings, as far as the layers reach, and not its own features alone.
+gradients of Sundararajan, Taly and Yan, 2017). The layers run once, as in a prediction; only the
+perceptrons behind the readout run at every point of the integral. So a node adds what it knows of
+its surroundings, as far as the layers reach, and not its own features alone.
 """
 
 from __future__ import annotations
@@ -87,26 +87,39 @@ def explained(task: Task) -> OneLevelTask:
 
 
 def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
-    """Makes the contributions of nodes, the scores, and the scores of zeros: [N + 2 B, T]."""
+    """Makes the contributions of nodes, the scores, and the scores of zeros: [N + 2 B, T].
+
+    A share of all contexts is pooled to the same share of what the whole ones are pooled to, so
+    the slopes are found from there, and taken back to the rows once.
+    """
 
     def read(contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
         layers = list(contexts)
+        with torch.enable_grad():
+            rows = [context.rows.detach().requires_grad_() for context in layers]
+            shown = (c.with_rows(r) for c, r in zip(layers, rows, strict=True))
+            pooled = network.pool(shown, index)
 
         def score(share: float) -> tuple[Tensor, list[Tensor]]:
-            rows = [(share * context.rows).requires_grad_() for context in layers]
-            shares = (c.with_rows(r) for c, r in zip(layers, rows, strict=True))
-            return task.scores(network.read(shares, index)), rows
+            shares = [(share * part.detach()).requires_grad_() for part in pooled]
+            return task.scores(network.of_pooled(*shares)), shares
 
         whole, bare = score(1.0)[0].double(), score(0.0)[0].double()
         nodes = whole.new_zeros(index.topology.num_nodes, whole.size(1))
+        slopes = [[torch.zeros_like(part) for part in pooled] for _ in range(whole.size(1))]
         for step in range(steps):
             with torch.enable_grad():
-                values, rows = score((step + 0.5) / steps)
-                for column in range(values.size(1)):
-                    slopes = torch.autograd.grad(values[:, column].sum(), rows, retain_graph=True)
-                    for context, slope in zip(layers, slopes, strict=True):
-                        parts = (slope.double() * context.rows).sum(1) / steps
-                        nodes[:, column].index_add_(0, context.layout.owner, parts)
+                values, shares = score((step + 0.5) / steps)
+                sums = values.sum(0).unbind()  # graphs have nothing to do with each other
+            for one, totals in zip(sums, slopes, strict=True):
+                found = torch.autograd.grad(one, shares, retain_graph=True)
+                for total, slope in zip(totals, found, strict=True):
+                    total += slope / steps
+        for column, totals in enumerate(slopes):
+            back = torch.autograd.grad(pooled, rows, totals, retain_graph=True)
+            for context, slope in zip(layers, back, strict=True):
+                parts = (slope.double() * context.rows).sum(1)
+                nodes[:, column].index_add_(0, context.layout.owner, parts)
         return torch.cat([nodes, whole, bare])
 
     return read
