@@ -32,29 +32,31 @@ def test_atoms_add_up_to_the_prediction(size_run: Path, data: Path) -> None:
     assert second == "2 of the rows could not be read: the column 'error' says why."
     assert third.startswith("The integrals are off by ")
     frame = pd.read_csv(out)
-    assert list(frame.columns) == ["row", "smiles", "atom", "element", "size", "error"]
+    assert list(frame.columns) == ["row", "smiles", "atom", "element", "added_size", "error"]
     assert frame["row"].tolist() == [*[1] * 4, 2, 3, *[4] * 6, *[5] * 4]
     assert frame["atom"][:4].fillna(0).tolist() == [0, 1, 2, 3]
     assert frame["element"][:4].tolist() == ["(rest)", "C", "C", "O"]
     assert frame["element"][6:12].tolist() == ["(rest)", "C", "N+", "C", "C", "C"]
     assert frame["error"][frame["row"] == 3].tolist() == ["the SMILES is empty"]
-    assert frame["size"][frame["row"].isin([2, 3])].isna().all()
+    assert frame["added_size"][frame["row"].isin([2, 3])].isna().all()
     done("predict", size_run, data, "-o", data.with_name("out.csv"))
     predicted = pd.read_csv(data.with_name("out.csv"))["predicted_size"]
     for row in (1, 4, 5):
-        assert frame["size"][frame["row"] == row].sum() == pytest.approx(
+        assert frame["added_size"][frame["row"] == row].sum() == pytest.approx(
             predicted[row - 1], abs=1e-4
         )
     # the three methyl groups at the nitrogen are alike
-    alike = frame["size"][[7, 9, 10, 11]].tolist()
+    alike = frame["added_size"][[7, 9, 10, 11]].tolist()
     assert alike == pytest.approx([alike[0]] * 4, abs=1e-5)
     assert sorted(f.name for f in figures.iterdir()) == ["row-1.svg", "row-4.svg", "row-5.svg"]
     for figure in figures.iterdir():
         assert ElementTree.parse(figure).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
     frame = package.load(size_run, "cpu").explain(["CCO", "C1CC"])
-    assert frame["size"][:4].tolist() == pytest.approx(pd.read_csv(out)["size"][:4].tolist())
-    assert list(frame.columns) == ["row", "smiles", "atom", "element", "size", "error"]
+    assert frame["added_size"][:4].tolist() == pytest.approx(
+        pd.read_csv(out)["added_size"][:4].tolist()
+    )
+    assert list(frame.columns) == ["row", "smiles", "atom", "element", "added_size", "error"]
     assert frame["error"][4].startswith("the text is not a SMILES")
 
 
@@ -64,11 +66,11 @@ def test_nodes_add_up_to_the_odds(kind_run: Path, home: Path, tmp_path: Path) ->
         f"24 graphs explained in {out}\n"
     )
     frame = pd.read_csv(out, dtype={"graph": str, "node": str})
-    score = next(name for name in frame.columns if name.startswith("kind="))
+    score = next(name for name in frame.columns if name.startswith("added_kind="))
     assert list(frame.columns) == ["graph", "node", score]
     done("predict", kind_run, home / "graphs", "-o", tmp_path / "out.csv")
     predicted = pd.read_csv(tmp_path / "out.csv", dtype={"graph": str}).set_index("graph")
-    share = predicted["p_" + score.removeprefix("kind=")]
+    share = predicted["p_" + score.removeprefix("added_kind=")]
     for graph, part in frame.groupby("graph"):
         odds = math.log(share[graph] / (1 - share[graph]))
         assert part[score].sum() == pytest.approx(odds, abs=1e-3)
@@ -84,7 +86,7 @@ def test_several_targets_have_a_column_and_a_figure_each(
     figures = tmp_path / "new" / "figures"
     done("explain", run, data, "-o", tmp_path / "o.csv", "--figures", figures, "--steps", "2")
     frame = pd.read_csv(tmp_path / "o.csv")
-    assert list(frame.columns)[4:6] == ["size", "weight.g"]
+    assert list(frame.columns)[4:6] == ["added_size", "added_weight.g"]
     names = sorted(f.name for f in figures.iterdir())
     assert names[:2] == ["row-1-1-size.svg", "row-1-2-weight-g.svg"]
     assert len(names) == 6
@@ -108,7 +110,7 @@ def test_bad_input_is_one_sentence(size_run: Path, home: Path, data: Path, tmp_p
     assert not (tmp_path / "o.csv").exists()
     pd.DataFrame({"element": ["CCO"]}).to_csv(data, index=False)
     words = (size_run, data, *out, "--smiles-column", "element")
-    assert "'element' is the name of a column of explanations" in refused(*words)
+    assert "explanations have a column 'element' of their own" in refused(*words)
 
 
 def test_graphs_cannot_be_drawn_and_nodes_not_explained(

@@ -124,7 +124,7 @@ def frame_of(lines: Iterator[list[Any]], before: list[str], scores: list[str]) -
 
 def explain_inputs(model: Model, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> pd.DataFrame:
     """The lines of SMILES or graphs that are given in Python (`Model.explain`)."""
-    scores = explained(model.task).score_names()
+    scores = _score_columns(model)
     found = model.read(inputs, "explain")
     if not isinstance(found, GraphStore):
         molecules, _ = explain_molecules(model, found, steps=steps)
@@ -143,6 +143,10 @@ def _explained_store(
 ) -> Contributions:
     model.check_widths(store)
     return explain_store(model.network, model.task, store, steps=steps, progress=progress)
+
+
+def _score_columns(model: Model) -> list[str]:
+    return [f"added_{name}" for name in explained(model.task).score_names()]
 
 
 def _molecule_columns(smiles: str) -> list[str]:
@@ -168,21 +172,19 @@ def explain_table(
     from smpgnn.data.table_writer import AtomicCsvWriter
     from smpgnn.data.tables import require_columns, stream_table, table_columns
 
-    scores = explained(model.task).score_names()
+    scores = _score_columns(model)
     names = table_columns(path, separator=separator)
     column = smiles_column or str(model.saved.source.get("smiles_column", "smiles"))
     require_columns([column], names, path)
     before = _molecule_columns(column)
-    twice = sorted(
-        {name for name in scores if name in (*before, "error")} | {column} & {*before[2:]}
-    )
-    if twice:
+    columns = [*before, *scores, "error"]
+    if columns.count(column) > 1:
         raise InputError(
-            f"{path}: '{twice[0]}' is the name of a column of explanations: rename it."
+            f"{path}: explanations have a column '{column}' of their own: rename it in the input."
         )
     rows = failed = 0
     missed = 0.0
-    with AtomicCsvWriter(output, [*before, *scores, "error"]) as writer:
+    with AtomicCsvWriter(output, columns) as writer:
         for chunk in stream_table(path, [column], chunk_rows=_CHUNK, separator=separator):
             found, off = explain_molecules(
                 model,
@@ -213,7 +215,7 @@ def explain_graphs(
     from smpgnn.data.graphs import read_graphs
     from smpgnn.data.table_writer import AtomicCsvWriter
 
-    scores = explained(model.task).score_names()
+    scores = _score_columns(model)
     source = model.saved.source
     if "schema" not in source:
         raise InputError("this model was trained from Python: explain with it from Python, too.")
