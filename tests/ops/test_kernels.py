@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from strategies import ODD, SCHEMES, assert_same, make_case, path
+from odd_layouts import DEVICE, make_index
+from strategies import SCHEMES, assert_same, make_case, path
 from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
 
-from smpgnn.index import ContextIndex
 from smpgnn.ops.default_core import DefaultWeights, default_core_reference
 from smpgnn.ops.fast_core import fast_core_reference
 from smpgnn.ops.fold import fold_reference
@@ -20,16 +20,6 @@ from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.set_map import set_linear_reference
 from smpgnn.ops.sparse import segment_max
 from smpgnn.topology import pointer
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]
-
-
-def make_index(identifiers: str) -> ContextIndex:
-    topology = make_case(GRAPHS).topology.to(DEVICE)
-    if identifiers == "nodes":
-        return ContextIndex.of_nodes(topology)
-    return ContextIndex.build(topology, identifiers, 2)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.catalogue import EXPLAIN_STEPS
+from smpgnn.cli.rate import show_rate
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,7 +56,11 @@ def explain(arguments: argparse.Namespace) -> int:
         if arguments.figures:
             raise InputError("--figures: only molecules can be drawn; this model takes graphs.")
         graphs, missed = explain_graphs(
-            model, arguments.data, arguments.output, steps=arguments.steps, progress=_progress()
+            model,
+            arguments.data,
+            arguments.output,
+            steps=arguments.steps,
+            progress=show_rate("graphs"),
         )
         print(f"{graphs} graphs explained in {arguments.output}")
         _say_missed(missed)
@@ -71,7 +74,7 @@ def explain(arguments: argparse.Namespace) -> int:
         separator=arguments.separator,
         steps=arguments.steps,
         draw=_drawer(arguments.figures, explained(model.task).score_names()),
-        progress=_progress(),
+        progress=show_rate("rows"),
     )
     print(f"{rows - failed} molecules explained in {arguments.output}")
     if failed:
@@ -85,19 +88,6 @@ def _say_missed(missed: float) -> None:
         f"The integrals are off by {missed:.2g} at most, which counts as rest; more --steps bring "
         "it down."
     )
-
-
-def _progress() -> Callable[[int], None]:
-    started = last = time.monotonic()
-
-    def progress(done: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last > 2:
-            last = now
-            print(f"{done:,} done, {done / (now - started):,.1f} a second", file=sys.stderr)
-
-    return progress
 
 
 def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:

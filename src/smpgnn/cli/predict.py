@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
+
+from smpgnn.cli.rate import show_rate
 
 
 def predict(arguments: argparse.Namespace) -> int:
@@ -17,22 +17,13 @@ def predict(arguments: argparse.Namespace) -> int:
         print(f"{lines} predictions written to {arguments.output}")
         return 0
     existing_file(arguments.data)
-    started = last = time.monotonic()
-
-    def progress(rows: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last > 2:
-            last = now
-            print(f"{rows:,} rows, {rows / (now - started):,.0f} a second", file=sys.stderr)
-
     rows, failed = predict_table(
         model,
         arguments.data,
         arguments.output,
         smiles_column=arguments.smiles_column,
         separator=arguments.separator,
-        progress=progress,
+        progress=show_rate("rows"),
     )
     print(f"{rows} rows written to {arguments.output}")
     if failed:

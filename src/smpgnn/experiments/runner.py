@@ -41,12 +41,13 @@ class Task:
 
 @dataclass
 class _Worker:
-    """A process, the pipe to it, and what it is at."""
+    """A process, the pipe to it, and what it is at; one that is `ending` gets no more work."""
 
     process: Any
     pipe: Any
     log: str
     task: Task | None = None
+    ending: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,16 +179,17 @@ class Runner:
         if outcome is None:
             if worker.process.is_alive():
                 return
+            worker.ending = True
             worker.process.join()
-            self.workers.remove(worker)
             outcome = Outcome(
                 error=f"the worker process ended with status {worker.process.exitcode}: "
                 f"see {worker.log}."
             )
         worker.task = None
-        if outcome.stopped:  # by someone else than this runner
+        if outcome.stopped or worker.ending:
             worker.process.join()
             self.workers.remove(worker)
+        if outcome.stopped:  # by someone else than this runner, or for another rate
             outcome = Outcome(error="the worker process was ended from outside.")
         self._finish(task, outcome)
 
@@ -218,6 +220,7 @@ class Runner:
                 task.next = job
                 for worker in self.workers:
                     if worker.task is task:
+                        worker.ending = True
                         worker.process.terminate()
             else:
                 task.job, task.ready, task.state = job, True, "waiting"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,8 +110,10 @@ def _element(molecule: Any, number: int) -> str:
     return f"{atom.GetSymbol()}{sign}{abs(charge) if abs(charge) > 1 else ''}"
 
 
-def frame_of(lines: Iterator[list[Any]], before: list[str], scores: list[str]) -> pd.DataFrame:
-    """Lines as a table: the columns `before`, one for each score, and what follows in a line."""
+def frame_of(
+    lines: Iterable[list[Any]], before: list[str], scores: list[str], *after: str
+) -> pd.DataFrame:
+    """Lines as a table: columns before the contributions, one for each score, columns after."""
     import pandas as pd
 
     place = len(before)
@@ -118,7 +121,6 @@ def frame_of(lines: Iterator[list[Any]], before: list[str], scores: list[str]) -
         [*line[:place], *(line[place] or [None] * len(scores)), *line[place + 1 :]]
         for line in lines
     ]
-    after = ["error"] if "row" in before else []
     return pd.DataFrame(flat, columns=[*before, *scores, *after])
 
 
@@ -128,7 +130,7 @@ def explain_inputs(model: Model, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> 
     found = model.read(inputs, "explain")
     if not isinstance(found, GraphStore):
         molecules, _ = explain_molecules(model, found, steps=steps)
-        return frame_of(molecule_lines(molecules), _molecule_columns("smiles"), scores)
+        return frame_of(molecule_lines(molecules), _molecule_columns("smiles"), scores, "error")
     names = [str(number + 1) for number in range(len(found))]
     nodes = [[str(node + 1) for node in range(count)] for count in found.num_nodes.tolist()]
     parts = explanations(found, _explained_store(model, found, steps))
@@ -170,12 +172,10 @@ def explain_table(
     many of them have no prediction, and how far the integrals are off at most.
     """
     from smpgnn.data.table_writer import AtomicCsvWriter
-    from smpgnn.data.tables import require_columns, stream_table, table_columns
+    from smpgnn.data.tables import stream_table
 
     scores = _score_columns(model)
-    names = table_columns(path, separator=separator)
-    column = smiles_column or str(model.saved.source.get("smiles_column", "smiles"))
-    require_columns([column], names, path)
+    column = model.smiles_column(smiles_column)
     before = _molecule_columns(column)
     columns = [*before, *scores, "error"]
     if columns.count(column) > 1:
@@ -190,9 +190,9 @@ def explain_table(
                 model,
                 chunk[column].tolist(),
                 steps=steps,
-                progress=lambda molecules, before=rows: progress(before + molecules),  # type: ignore[misc]
+                progress=partial(_after, rows, progress),
             )
-            writer.write(frame_of(molecule_lines(found, rows + 1), before, scores))
+            writer.write(frame_of(molecule_lines(found, rows + 1), before, scores, "error"))
             for entry in found:
                 if entry.explanation is not None:
                     draw(entry, rows + 1 + entry.row)
@@ -200,6 +200,10 @@ def explain_table(
             rows, missed = rows + len(found), max(missed, off)
             progress(rows)
     return rows, failed, missed
+
+
+def _after(before: int, progress: Callable[[int], None], done: int) -> None:
+    progress(before + done)
 
 
 def explain_graphs(

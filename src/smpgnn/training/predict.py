@@ -48,6 +48,10 @@ class Model:
         """Whether the model was trained on molecules."""
         return self.saved.source["kind"] in ("molecules", "zinc")
 
+    def smiles_column(self, given: str | None = None) -> str:
+        """The column of a table that has the SMILES: the one given, or as in training."""
+        return given or str(self.saved.source.get("smiles_column", "smiles"))
+
     def predict_store(self, store: GraphStore) -> list[list[Any]]:
         """The values of the columns `task.columns()` for every graph (or node) of the store."""
         self.check_widths(store)
@@ -153,7 +157,7 @@ def predict_table(
     from smpgnn.data.tables import require_columns, stream_table, table_columns
 
     names = table_columns(path, separator=separator)
-    column = smiles_column or str(model.saved.source.get("smiles_column", "smiles"))
+    column = model.smiles_column(smiles_column)
     require_columns([column], names, path)
     new = [*model.task.columns(), "error"]
     for name in new:
