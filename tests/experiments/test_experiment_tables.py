@@ -24,6 +24,7 @@ BEYOND = {
     "cycle_detection_parts",
     "cycle_generalization_parts",
     "zinc_parts",
+    "zinc_recipe",
     "zinc_beyond",
     "zinc_features",
     "zinc_batches",
