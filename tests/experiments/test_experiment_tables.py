@@ -104,8 +104,9 @@ def test_every_run_has_valid_settings(protocol: str) -> None:
 
 def test_all_rows_of_a_table_share_the_protocol() -> None:
     shared = ("optimizer", "schedule", "epochs", "batch_size", "weight_decay", "clip", "lr")
+    same = [table for table in TABLES.values() if table.name != "zinc_recipe"]  # varies just these
     for protocol in PROTOCOLS.values():
-        for table in TABLES.values():
+        for table in same:
             for training in table.trainings:
                 found = {
                     tuple(getattr(run_options(table, r, training, protocol, 0, Reduction()), name)
