@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -42,6 +43,21 @@ def test_the_file_has_the_names_of_the_paper(tmp_path: Path) -> None:
     assert (content["row"], content["cell"], content["seed"]) == ("GIN + rand id", [4, 12], 2)
     assert set(content["curves"]) == {"epoch", "train_loss", "validation", "seconds"}
     assert not list(path.parent.glob(".*"))
+
+
+def test_a_number_that_overflowed_is_null_in_the_file(tmp_path: Path) -> None:
+    sizes = BySize((15, 20, 25), (19, 24, 29), (-3.0, math.nan, math.inf))
+    path = write_record(tmp_path, made("graph_properties", "SMP", "dist", 0, -3.0, by_size=sizes))
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    content = json.loads(path.read_text(), parse_constant=refuse)
+    assert content["by_size"]["value"] == [-3.0, None, None]
+    found = read_record(path).by_size
+    assert found is not None
+    assert found.value[0] == -3.0
+    assert all(map(math.isnan, found.value[1:]))
 
 
 def test_a_record_of_a_version_without_sizes_is_read(tmp_path: Path) -> None:

@@ -156,11 +156,11 @@ def read_record(path: str | Path) -> Record:
         search, by_size = content["search"], content.get("by_size")
         values = {
             **content,
-            "curves": Curves(**{k: tuple(v) for k, v in content["curves"].items()}),
+            "curves": Curves(**{k: _numbers(v) for k, v in content["curves"].items()}),
             "search": None if search is None else _choice(search),
             "by_size": None
             if by_size is None
-            else BySize(**{k: tuple(v) for k, v in by_size.items()}),
+            else BySize(**{k: _numbers(v) for k, v in by_size.items()}),
         }
         record = Record(**values)
         if not math.isfinite(record.value):
@@ -202,10 +202,23 @@ def _write(path: Path, content: Record | Choice) -> None:
     except OSError as error:
         raise InputError(f"{path.parent}: cannot be made: {error.strerror}.") from error
     lines = [
-        f" {json.dumps(name)}: {json.dumps(value)}"
+        f" {json.dumps(name)}: {json.dumps(_plain(value), allow_nan=False)}"
         for name, value in {"format": FORMAT, **asdict(content)}.items()
     ]
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _plain(value: Any) -> Any:
+    """The same with null where a number has overflowed, for which JSON has no word."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(values: list[Any]) -> tuple[Any, ...]:
+    return tuple(math.nan if value is None else value for value in values)
 
 
 def _read(path: Path, kind: type[Record] | type[Choice]) -> dict[str, Any]:
