@@ -183,6 +183,11 @@ def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> 
         assert not other.exists()
 
 
+def test_the_model_that_ships_is_made_by_the_defaults() -> None:
+    made = pretrained.shipped("zinc").options
+    assert settings_of(replace(made, seed=0)) == settings_of(ZincOptions())
+
+
 def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     def refusal(folder: Path) -> str:
         found = ship(folder, "--root", tmp_path / "root")

@@ -154,9 +154,8 @@ class MolecularOptions(RegressionOptions):
     identifiers: str = _option("local", "rows of a context", IDENTIFIERS)
     features: str = _option("row", "rows of a context that hold node features at first", FEATURES)
     towers: int = _option(4, "groups of channels that do not mix, to save weights")
-    own_terms: bool = _option(True, "let all rows of a context see its own row")
     shared_extractor: bool = _option(True, "one extractor after all layers, to save weights")
-    extractor_channels: int = _option(48, "width of the extracted features")
+    extractor_channels: int = _option(64, "width of the extracted features")
     readout: str = _option("mean+scaled-sum", "how the nodes of a graph are joined", READOUTS)
     weight_decay: float = _option(1e-4, "weight decay")
 

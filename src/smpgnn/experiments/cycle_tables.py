@@ -132,6 +132,7 @@ CYCLES = (
         note="SMP is that of Table 1a, with row means and the maximum; every other row is the same "
         f"network but for what its name says. {_CYCLE_PARTS_NOTE}",
         like="cycle_detection",
+        ours="",
     ),
     _table(
         name="cycle_generalization_parts",
@@ -149,5 +150,6 @@ CYCLES = (
         "the same network with what its name says, trained and tested on the same graphs. "
         f"{_CYCLE_PARTS_NOTE}",
         like="cycle_generalization",
+        ours="",
     ),
 )

@@ -65,6 +65,7 @@ PROPERTIES = (
         trainings=_properties(),
         note=f"SMP is built as in Table 2; every other row differs in one thing. {PARTS_NOTE}",
         like="graph_properties",
+        ours="",
     ),
     _table(
         name="graph_properties_marker",
@@ -81,6 +82,7 @@ PROPERTIES = (
         "features of that node, in its own context. The authors' code writes it into the "
         "source's row of every context.",
         like="graph_properties",
+        ours="",
     ),
     _table(
         name="graph_properties_connected",

@@ -50,7 +50,8 @@ class Training:
 class Table:
     """One table. `measure` says how its cells are measured, `digits` how they are shown.
 
-    Where a protocol has no settings for a table, they are those for the table `like`.
+    Where a protocol has no settings for a table, they are those for the table `like`. `ours` is the
+    row that stands for SMP where results are summed up, '' where rows are parts of one method.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Table:
     trainings: tuple[Training, ...]
     note: str = ""
     like: str = ""
+    ours: str = "SMP"
 
     @property
     def cells(self) -> tuple[Cell, ...]:

@@ -125,9 +125,14 @@ def _overview_line(line: Line) -> list[Entry]:
     if line.other is not None:
         mean, row = line.other.mean, escape(line.other.row)
         best = Entry(f"{number(mean, digits)}<small>{row}</small>", repr(mean))
+    # 'SMP' stands in the head already
+    kind = line.ours.row.removeprefix("SMP").removeprefix(", ")
+    ours = f"<strong>{number(line.ours.mean, digits)}</strong>"
+    if kind:
+        ours += f"<small>{escape(kind)}</small>"
     return [
         Entry(f'<a href="#{table.name}">{escape(shown)}</a>{part}', shown),
-        Entry(f"<strong>{number(line.ours, digits)}</strong>", repr(line.ours)),
+        Entry(ours, repr(line.ours.mean)),
         Entry("—") if line.paper is None else figure(line.paper, number(line.paper, digits)),
         best,
         Entry(escape(f"{metric}{better}: {about}"), about, "text long"),

@@ -10,8 +10,6 @@ from smpgnn.experiments.table import Cell
 from smpgnn.report.collect import Report, TableReport
 from smpgnn.report.columns import column_groups
 
-_ROW = "SMP"
-
 
 @dataclass(frozen=True)
 class Best:
@@ -32,16 +30,16 @@ class Line:
     columns: str
     trained: int
     of: int
-    ours: float
+    ours: Best
     paper: float | None
     other: Best | None
 
 
 def overview(report: Report) -> list[Line]:
-    """A line for each group of columns of the tables that compare SMP with other methods."""
+    """A line for each group of columns of the tables that say how good SMP is."""
     found = []
     for table in report.tables:
-        if table.table.rows[0].of:  # parts of SMP, compared with itself
+        if not table.table.ours:
             continue
         for name, cells in _groups(table):
             line = _line(table, name, cells)
@@ -57,17 +55,18 @@ def _groups(table: TableReport) -> list[tuple[str, tuple[Cell, ...]]]:
 
 
 def _line(table: TableReport, name: str, cells: Sequence[Cell]) -> Line | None:
-    there = [cell for cell in cells if table.summary(_ROW, cell.name).records]
+    ours = table.table.ours
+    there = [cell for cell in cells if table.summary(ours, cell.name).records]
     if not there:
         return None
-    ours = _mean(table, _ROW, there)
-    assert ours is not None
-    figures = [table.summary(_ROW, cell.name).paper for cell in there]
+    mean = _mean(table, ours, there)
+    assert mean is not None
+    figures = [table.summary(ours, cell.name).paper for cell in there]
     known = [figure for figure in figures if figure is not None]
     others = [
-        Best(row.name, mean)
+        Best(row.name, one)
         for row in table.rows
-        if row.name != _ROW and (mean := _mean(table, row.name, there)) is not None
+        if row.name != ours and (one := _mean(table, row.name, there)) is not None
     ]
     sign = 1 if table.table.larger_is_better else -1
     return Line(
@@ -75,7 +74,7 @@ def _line(table: TableReport, name: str, cells: Sequence[Cell]) -> Line | None:
         columns=name,
         trained=len(there),
         of=len(cells),
-        ours=ours,
+        ours=Best(ours, mean),
         paper=fmean(known) if len(known) == len(there) else None,
         other=max(others, key=lambda best: sign * best.mean, default=None),
     )
