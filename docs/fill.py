@@ -259,19 +259,30 @@ def precision() -> str:
     folder = "benchmarks/zinc-precision"
     lines = ["| ZINC | validation MAE | test MAE | peak |", "|---|---|---|---|"]
     for name in ("tf32", "bfloat16"):
-        runs = [read(f"{folder}/{name}-seed{seed}/run.json") for seed in (0, 1)]
-        shown = [
-            " and ".join(f"{run[part]['mae']:.3f}" for run in runs)
-            for part in ("validation", "test")
-        ]
+        runs, shown = _two_seeds(folder, name)
         peak = max(run["peak_memory_mib"] for run in runs)
-        lines.append(f"| {name} | {shown[0]} | {shown[1]} | {peak:,.0f} MiB |")
-    run = runs[0]
-    lines += [
-        "",
-        f"(Seeds 0 and 1, {run['epochs']} epochs each, {run['device']}; `results/{folder}`.)",
-    ]
-    return "\n".join(lines)
+        lines.append(_table_line([name, *shown, f"{peak:,.0f} MiB"]))
+    return "\n".join([*lines, "", _about_runs(folder, runs[0])])
+
+
+def few_molecules() -> str:
+    folder = "benchmarks/few-molecules"
+    lines = ["| | parameters | validation MAE | test MAE |", "|---|---|---|---|"]
+    for name, title in (("own-terms", "own terms (default)"), ("without", "`--no-own-terms`")):
+        runs, shown = _two_seeds(folder, name)
+        lines.append(_table_line([title, f"{runs[0]['parameters']:,}", *shown]))
+    return "\n".join([*lines, "", _about_runs(folder, runs[0])])
+
+
+def _two_seeds(folder: str, name: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Two runs of a benchmark, and their errors on validation and test data."""
+    runs = [read(f"{folder}/{name}-seed{seed}/run.json") for seed in (0, 1)]
+    parts = ("validation", "test")
+    return runs, [" and ".join(f"{run[part]['mae']:.3f}" for run in runs) for part in parts]
+
+
+def _about_runs(folder: str, run: dict[str, Any]) -> str:
+    return f"(Seeds 0 and 1, {run['epochs']} epochs each, {run['device']}; `results/{folder}`.)"
 
 
 def complexity() -> str:
@@ -305,6 +316,7 @@ DOCUMENTS = {
         "memory": memory,
         "complexity": complexity,
     },
+    "docs/training.md": {"few-molecules": few_molecules},
 }
 
 
