@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -22,6 +24,7 @@ from smpgnn.data.zinc_vocabulary import ATOM_TYPES, ZincFeaturizer
 from smpgnn.errors import InputError
 
 Chem = pytest.importorskip("rdkit.Chem")
+ROOT = Path(__file__).resolve().parents[2]
 
 FUSED = [
     "c1ccccc1",
@@ -216,3 +219,23 @@ def test_aromatic_smiles_give_all_graphs_but_for_some_kekule_forms(
     same = sum(ours == theirs for ours, theirs in pairs)
     # 11,987 with RDKit 2026.9; other versions may order the atoms of a few molecules otherwise.
     assert same >= 11_950
+
+
+def test_the_graphs_as_a_table_are_the_molecules_of_the_benchmark(
+    zinc: tuple[pd.DataFrame, GraphStore], tmp_path: Path
+) -> None:
+    script, output = ROOT / "benchmarks" / "zinc_smiles.py", tmp_path / "table.csv"
+    words = "--train", "60", "--others", "20", "--output", str(output)
+    subprocess.run([sys.executable, str(script), *words], check=True, capture_output=True)
+    rows = [*range(60), *range(10_000, 10_020), *range(11_000, 11_020)]
+    made, table = pd.read_csv(output), zinc[0].iloc[rows]
+    assert made["split"].tolist() == table["split"].tolist()
+    assert made["y"].tolist() == pytest.approx(table["y"].tolist(), abs=1e-4)
+    assert list(map(without_stereo, made["smiles"])) == list(map(without_stereo, table["smiles"]))
+
+
+def without_stereo(smiles: str) -> str:
+    molecule = Chem.MolFromSmiles(smiles)
+    Chem.RemoveStereochemistry(molecule)
+    # read once more: brackets that only stereo needed are gone then
+    return str(Chem.CanonSmiles(Chem.MolToSmiles(molecule)))

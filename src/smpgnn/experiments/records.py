@@ -218,6 +218,7 @@ def _plain(value: Any) -> Any:
 
 
 def _numbers(values: list[Any]) -> tuple[Any, ...]:
+    """What `_plain` was made of, infinities apart."""
     return tuple(math.nan if value is None else value for value in values)
 
 
