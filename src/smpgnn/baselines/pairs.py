@@ -19,7 +19,7 @@ from smpgnn.baselines.inputs import InputIndex, OwnInput
 from smpgnn.errors import InputError
 from smpgnn.identifiers import onehot_identifiers
 from smpgnn.index import ContextIndex
-from smpgnn.ops.backend import fused
+from smpgnn.ops.backend import fused, transformed
 from smpgnn.rows import IdentifierRows
 from smpgnn.topology import take
 
@@ -78,11 +78,15 @@ class PairIndex(InputIndex):
 
     def transposed(self, rows: Tensor) -> Tensor:
         """The transposed matrices, [P, C] to [P, C]."""
+        if transformed():
+            return rows.index_select(0, self._transpose)
         swapped: Tensor = _Transposed.apply(rows, self._transpose)  # type: ignore[no-untyped-call]
         return swapped
 
     def expand_second(self, values: Tensor) -> Tensor:
         """The value of node j for each pair (i, j), [N, C] to [P, C]."""
+        if transformed():
+            return values.index_select(0, self._second)
         rows: Tensor = _ExpandSecond.apply(values, self._second, self._squares)  # type: ignore[no-untyped-call]
         return rows
 
@@ -139,7 +143,7 @@ class _Squares:
         place, owned = self._rows
         if rows.size(0) == 0:
             return rows.new_zeros(owned.size(0), rows.size(1), self.size, self.size)
-        full = rows[place].masked_fill_(~owned.unsqueeze(3), 0.0).permute(0, 3, 1, 2)
+        full = rows[place].masked_fill(~owned.unsqueeze(3), 0.0).permute(0, 3, 1, 2)
         return full * self._factor.to(full.dtype) if scaled else full
 
     def column_sums(self, rows: Tensor, second: Tensor, num_nodes: int) -> Tensor:
@@ -164,8 +168,7 @@ class _Squares:
         place, owned = self._rows
         full = full * self._factor.to(full.dtype) if scaled else full
         rows = full.new_zeros(self.num_rows, full.size(1))
-        rows[place[owned]] = full.permute(0, 2, 3, 1)[owned]
-        return rows
+        return rows.index_put((place[owned],), full.permute(0, 2, 3, 1)[owned])
 
 
 class _Spread(Function):
@@ -203,8 +206,10 @@ class _ExpandSecond(Function):
         return values.index_select(0, second)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        if torch.is_grad_enabled():
+            sums = grad.new_zeros(ctx.num_nodes, grad.size(1))
+            return sums.index_add(0, ctx.second, grad), None, None
         return ctx.squares.column_sums(grad, ctx.second, ctx.num_nodes), None, None
 
 
@@ -223,11 +228,15 @@ class _Transposed(Function):
 
 
 def _spread(rows: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+    if transformed():
+        return squares.spread(rows, scaled)
     full: Tensor = _Spread.apply(rows, squares, scaled)  # type: ignore[no-untyped-call]
     return full
 
 
 def _collected(full: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+    if transformed():
+        return squares.collect(full, scaled)
     rows: Tensor = _Collected.apply(full, squares, scaled)  # type: ignore[no-untyped-call]
     return rows
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
     from smpgnn.incidence import Incidence
@@ -33,7 +33,7 @@ def aggregate(message: Tensor, edges: Incidence, delta: Tensor) -> Tensor:
 
 
 def aggregate_reference(message: Tensor, edges: Incidence, delta: Tensor) -> Tensor:
-    """The same from parts."""
+    """The same in plain torch."""
     degree = edges.topology.degree.to(message.dtype).unsqueeze(1)
     sums = edges.sum(torch.cat([message, message * message], 1))
     mean, squares = (sums / degree.clamp(min=1)).chunk(2, 1)
@@ -60,7 +60,7 @@ class _Aggregate(Function):
         message, out, delta = ctx.saved_tensors
         edges: Incidence = ctx.edges
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda given: aggregate_reference(given, edges, delta), (message,), [grad]
             )
             return *again, None, None

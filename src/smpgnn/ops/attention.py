@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from smpgnn.ops.backend import differentiable_gradients, fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
     from smpgnn.incidence import Incidence
@@ -52,7 +52,7 @@ def attention_reference(
     edges: Incidence,
     slope: float,
 ) -> Tensor:
-    """The same from parts; derivatives of any order through autograd."""
+    """The same in plain torch."""
     nodes, heads, channels = values.shape
     sent, own = ((values * map).sum(-1) for map in (sender, receiver))  # [N, H]
     scores, own_scores = _scores(sent, own, part, edges, slope)
@@ -105,7 +105,7 @@ class _Attention(Function):
         edges: Incidence = ctx.edges
         if torch.is_grad_enabled():
             inputs = given[:4] if part is None else given
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda v, s, r, b, p=None: attention_reference(v, s, r, b, p, edges, ctx.slope),
                 inputs,
                 [grad],

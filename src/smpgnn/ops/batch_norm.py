@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, opaque
+from smpgnn.ops.backend import opaque, plain_gradients
 from smpgnn.ops.fold import NormState
 from smpgnn.ops.moments import Moments
 
@@ -25,7 +25,8 @@ def batch_norm(rows: Tensor, layout: RowLayout, moments: Moments, norm: NormStat
     Shape: rows [P, C].
     """
     assert moments.squares is not None
-    statistics = moments.middle, moments.squares.detach(), moments.total
+    assert moments.middle is not None
+    statistics = moments.middle.detach(), moments.squares.detach(), moments.total
     result: Tensor = _BatchNorm.apply(rows, norm.weight, norm.bias, layout, norm, *statistics)  # type: ignore[no-untyped-call]
     return result
 
@@ -33,7 +34,7 @@ def batch_norm(rows: Tensor, layout: RowLayout, moments: Moments, norm: NormStat
 def batch_norm_reference(
     rows: Tensor, weight: Tensor, bias: Tensor, layout: RowLayout, eps: float
 ) -> Tensor:
-    """The same from parts; derivatives of any order through autograd."""
+    """The same in plain torch."""
     times = layout.counted
     counted = rows.new_ones(rows.size(0)) if times is None else times.to(rows.dtype)
     total = counted.sum().clamp(min=1)
@@ -64,7 +65,7 @@ class _BatchNorm(Function):
         layout: RowLayout = ctx.layout
         nothing = (None,) * (2 + len(statistics))
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda rows, gamma, beta: batch_norm_reference(rows, gamma, beta, layout, ctx.eps),
                 (rows, weight, bias),
                 [grad],

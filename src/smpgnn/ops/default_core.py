@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.ops.affine import inner_product
-from smpgnn.ops.backend import fused_product, opaque, working_dtype
+from smpgnn.ops.backend import (
+    fused_product,
+    opaque,
+    plain_gradients,
+    transformed,
+    working_dtype,
+)
 from smpgnn.ops.neighbor import neighbor_sum, relu_neighbor_sum, relu_sum, relu_sum_backward
 from smpgnn.ops.routes import Wiring
 from smpgnn.ops.sparse import expand_rows
@@ -64,6 +70,8 @@ def default_core(
     dtype = working_dtype(u)
     cast = [getattr(weights, name).to(dtype) for name in DefaultWeights.__dataclass_fields__]
     edge = None if edge is None else edge.to(dtype)
+    if transformed():
+        return _reference(u.to(dtype), edge, wiring, message_residual, update_residual, *cast)
     result: Tensor = _DefaultCore.apply(  # type: ignore[no-untyped-call]
         u.to(dtype), edge, terms, wiring, message_residual, update_residual, *cast
     )
@@ -79,7 +87,7 @@ def default_core_reference(
     message_residual: bool,
     update_residual: bool,
 ) -> Tensor:
-    """The same from parts; derivatives through autograd."""
+    """The same in plain torch."""
     w, lift = weights, wiring.lift
     relus = relu_neighbor_sum(u @ w.receiver + w.receiver_bias, u @ w.sender, edge, lift)
     total = u @ w.own + w.own_bias + relus @ w.relus
@@ -89,6 +97,14 @@ def default_core_reference(
         total = total + neighbor_sum(u, lift) @ w.messages
     new = total.relu() @ w.out + w.out_bias
     return new + u if update_residual else new
+
+
+def _reference(
+    u: Tensor, edge: Tensor | None, wiring: Wiring, passes: bool, adds: bool, *weights: Tensor
+) -> Tensor:
+    return default_core_reference(
+        u, edge, DefaultWeights(*weights), wiring, message_residual=passes, update_residual=adds
+    )
 
 
 class _DefaultCore(Function):
@@ -127,10 +143,18 @@ class _DefaultCore(Function):
         return new.add_(u) if adds else new
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
-        u, edge, ab, wa, wb, wu, wr, wm, wv, ba, _bu, _br, _bv, *rest = ctx.saved_tensors
+        u, edge, ab, wa, wb, wu, wr, wm, wv, ba, bu, br, bv, *rest = ctx.saved_tensors
         wiring: Wiring = ctx.wiring
+        if torch.is_grad_enabled():
+            du, d_edge, *slopes = plain_gradients(
+                lambda u, edge, *weights: _reference(
+                    u, edge, wiring, ctx.passes, ctx.adds, *weights
+                ),
+                [u, edge, wa, wb, wu, wr, wm, wv, ba, bu, br, bv],
+                [grad],
+            )
+            return du, d_edge, None, None, None, None, *slopes
         if ab is not None:
             from smpgnn.ops import cuda
 
@@ -166,8 +190,8 @@ class _DefaultCore(Function):
         if ctx.adds:
             du += grad
         d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
-        slopes = (d_wa, d_wb, d_wu, d_wr, d_wm, d_wv, d_ba, d_bu, d_br, d_bv)
-        return du, d_edge, None, None, None, None, *slopes
+        matrices = (d_wa, d_wb, d_wu, d_wr, d_wm, d_wv)
+        return du, d_edge, None, None, None, None, *matrices, d_ba, d_bu, d_br, d_bv
 
 
 def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:

@@ -9,7 +9,13 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.ops.affine import inner_product
-from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque, working_dtype
+from smpgnn.ops.backend import (
+    fused_product,
+    opaque,
+    plain_gradients,
+    transformed,
+    working_dtype,
+)
 from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.routes import Wiring
 
@@ -20,8 +26,10 @@ def fast_core(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
 
     Shapes: u [P, C], w4 and w5 [C, C], result [P, C].
     """
-    dtype = working_dtype(u)
-    result: Tensor = _FastCore.apply(u.to(dtype), w4.to(dtype), w5.to(dtype), wiring)  # type: ignore[no-untyped-call]
+    u, w4, w5 = (value.to(working_dtype(u)) for value in (u, w4, w5))
+    if transformed():
+        return fast_core_reference(u, w4, w5, wiring)
+    result: Tensor = _FastCore.apply(u, w4, w5, wiring)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -51,7 +59,7 @@ class _FastCore(Function):
         u, w4, w5, s = ctx.saved_tensors
         wiring: Wiring = ctx.wiring
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda u, w4, w5: fast_core_reference(u, w4, w5, wiring), (u, w4, w5), [grad]
             )
             return *again, None

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import opaque
+from smpgnn.ops.backend import opaque, plain_gradients
 from smpgnn.ops.moments import Moments
 
 
@@ -34,7 +34,8 @@ def fold(
 
     Equal to batch norm with the statistics of these rows and the set map of what comes out; the
     running statistics are brought up to date. `terms` are the matrices that the means of the
-    contexts meet, and (S = 2) those that their own rows meet.
+    contexts meet, and (S = 2) those that their own rows meet. In a backward pass for first
+    derivatives the gradient of the center is part of that of the means: `set_linear` leaves it out.
 
     Shapes: count [K], w1 [C, D], terms [S, C, 2 D], bias [D].
     """
@@ -58,16 +59,15 @@ def fold_reference(
     w1: Tensor,
     terms: Tensor,
     bias: Tensor,
+    middle: Tensor,
     total: Tensor,
-    count: Tensor,
     eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Matrix, terms of the contexts and center from parts; `values` [K, S, C], the means first."""
-    middle = count.to(values.dtype) @ values[:, 0] / total
+) -> tuple[Tensor, Tensor]:
+    """Matrix and terms of the contexts in plain torch; `values` [K, S, C], the means first."""
     scale = gamma * torch.rsqrt(squares / total + eps)
     both = torch.einsum("ksc,scd->kd", (values - middle) * scale + beta, terms)
     offset = torch.cat([bias + beta @ w1, torch.zeros_like(bias)])
-    return scale.unsqueeze(1) * w1, both + offset, middle
+    return scale.unsqueeze(1) * w1, both + offset
 
 
 class _Fold(Function):
@@ -89,11 +89,18 @@ class _Fold(Function):
         return matrix, both
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_matrix: Tensor, d_both: Tensor) -> Any:
+        *inputs, total, count, scale = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda *inputs: fold_reference(*inputs, total, ctx.eps),
+                inputs,
+                [d_matrix, d_both],
+            )
+            return *again, None, None, None
         from smpgnn.ops import cuda
 
-        values, squares, gamma, beta, w1, terms, _, middle, total, count, scale = ctx.saved_tensors
+        values, squares, gamma, beta, w1, terms, _, middle = inputs
         d_values, d_squares, d_gamma, d_beta, d_w1, d_terms, d_bias = cuda.fold_backward(
             d_matrix, d_both, values, middle, squares, total, count, gamma, beta, scale, w1, terms,
             ctx.eps,

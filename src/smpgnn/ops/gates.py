@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from smpgnn.ops.backend import differentiable_gradients, fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
     from smpgnn.incidence import Incidence
@@ -39,7 +39,7 @@ def gated_sum(table: Tensor, term: Tensor, edges: Incidence) -> tuple[Tensor, Te
 
 
 def gated_sum_reference(table: Tensor, term: Tensor, edges: Incidence) -> tuple[Tensor, Tensor]:
-    """The same from parts; derivatives of any order through autograd."""
+    """The same in plain torch."""
     channels = term.size(1)
     own, receiver, sent = torch.split(table, [channels, channels, 2 * channels], 1)
     sender, value = edges.from_senders(sent).chunk(2, 1)
@@ -66,7 +66,7 @@ class _GatedSum(Function):
         table, term, gate, rows = ctx.saved_tensors
         edges: Incidence = ctx.edges
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda table, term: gated_sum_reference(table, term, edges),
                 (table, term),
                 [d_rows, d_opened],

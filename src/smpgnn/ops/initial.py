@@ -40,7 +40,7 @@ def initial_rows(
 def initial_rows_reference(
     x: Tensor | None, dtype: torch.dtype, layout: RowLayout, held: Tensor | None = None
 ) -> tuple[Tensor, Moments]:
-    """The same from parts."""
+    """The same in plain torch."""
     ones = torch.ones(layout.own.numel(), 1, dtype=dtype, device=layout.own.device)
     if x is None or held is None:
         own, count = ones if x is None else torch.cat([ones, x], dim=1), layout.count.clamp(min=1)
@@ -48,5 +48,5 @@ def initial_rows_reference(
         return rows, Moments(own, own / count.unsqueeze(1))
     marks, _ = initial_rows_reference(None, dtype, layout)
     features = F.pad(x, (0, 0, 0, 1)).index_select(0, held)
-    rows, own, mean, _ = measure_reference(torch.cat([marks, features], dim=1), layout, False)
+    rows, own, mean, *_ = measure_reference(torch.cat([marks, features], dim=1), layout, False)
     return rows, Moments(own, mean)

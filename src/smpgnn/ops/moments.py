@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
 from smpgnn.ops.sparse import segment_sum
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Moments:
     """The own row and the mean of each context, and the centred squares of all rows.
 
     Shapes: own and mean [K, C]; squares [C], Σ (row − mean of all rows)², or None; with it `middle`
-    [C], the mean of all rows, and their number `total` [1], both without a gradient.
+    [C], the mean of all rows, and their number `total` [1], which has no gradient.
     """
 
     own: Tensor
@@ -38,24 +38,35 @@ class Moments:
 @opaque
 def measure(rows: Tensor, layout: RowLayout, squares: bool) -> tuple[Tensor, Moments]:
     """The rows, to be used in place of the given ones, and their moments. Shape: rows [P, C]."""
+    if transformed():
+        out, *found = measure_reference(rows, layout, squares)
+        total = layout.total(found[2].dtype).clamp(min=1).unsqueeze(0)
+        return out, Moments(*found[:2], *((*found[2:], total) if squares else ()))
     out, own, mean, spread, middle, total = _Measure.apply(rows, layout, squares)  # type: ignore[no-untyped-call]
     return out, Moments(own, mean, *((spread, middle, total) if squares else ()))
 
 
 def measure_reference(
     rows: Tensor, layout: RowLayout, squares: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same from parts; derivatives of any order through autograd."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The same in plain torch: rows, own rows, means, centred squares and mean of all rows."""
     count = layout.count
     total = segment_sum(rows, *layout.weighted)
     mean = total / count.clamp(min=1).to(rows.dtype).unsqueeze(1)
     own = rows.index_select(0, layout.own)
+    wide = rows.to(_wide(rows))
+    middle = total.to(wide.dtype).sum(0) / count.sum().clamp(min=1)
     if not squares:
-        return rows, own, mean, rows.new_zeros(rows.size(1))
-    gap = (rows - total.sum(0) / count.sum().clamp(min=1)).square()
+        return rows, own, mean, torch.zeros_like(middle), middle
+    gap = (wide - middle).square()
     if layout.counted is not None:
         gap = gap * layout.counted.to(gap.dtype).unsqueeze(1)
-    return rows, own, mean, gap.sum(0)
+    return rows, own, mean, gap.sum(0), middle
+
+
+def _wide(rows: Tensor) -> torch.dtype:
+    """The type of statistics over all rows."""
+    return torch.float64 if rows.dtype == torch.float64 else torch.float32
 
 
 class _Measure(Function):
@@ -70,7 +81,7 @@ class _Measure(Function):
                 rows, *layout.small, layout.count, layout.multiplicity, squares
             )
         else:
-            wide = torch.float64 if rows.dtype == torch.float64 else torch.float32
+            wide = _wide(rows)
             own = rows.index_select(0, layout.own)
             mean = layout.weighted[0](rows) / layout.count.clamp(min=1).to(rows.dtype).unsqueeze(1)
             total = layout.count.sum().clamp(min=1).to(wide).unsqueeze(0)
@@ -79,23 +90,28 @@ class _Measure(Function):
                 middle = (layout.count.to(wide) @ mean.to(wide)) / total
                 spread = _centred_squares(rows, middle, layout.counted)
         ctx.save_for_backward(rows, middle)
-        ctx.mark_non_differentiable(middle, total)
+        ctx.mark_non_differentiable(total)
         return rows.view_as(rows), own, mean.to(rows.dtype), spread, middle, total
 
     @staticmethod
     def backward(
-        ctx: Any, grad: Any, d_own: Any, d_mean: Any, d_squares: Any, _middle: Any, _total: Any
+        ctx: Any, grad: Any, d_own: Any, d_mean: Any, d_squares: Any, d_middle: Any, _total: Any
     ) -> Any:
         rows, middle = ctx.saved_tensors
         layout: RowLayout = ctx.layout
         d_squares = d_squares if ctx.squares else None
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda given: measure_reference(given, layout, ctx.squares),
                 (rows,),
-                [grad, d_own, d_mean, d_squares],
+                [grad, d_own, d_mean, d_squares, d_middle],
             )
             return *again, None, None
+        if d_middle is not None:
+            part = (layout.counts(middle.dtype) / layout.total(middle.dtype).clamp(min=1)).outer(
+                d_middle
+            )
+            d_mean = (part if d_mean is None else part + d_mean).to(rows.dtype)
         if d_own is None and d_mean is None and d_squares is None:
             return grad, None, None
         if fused(rows):

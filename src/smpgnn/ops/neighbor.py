@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import opaque
+from smpgnn.ops.backend import opaque, plain_gradients, transformed
 from smpgnn.ops.sparse import SparseSum, sparse_apply
 from smpgnn.topology import pointer, take
 
@@ -103,8 +103,21 @@ def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lif
     dtype = torch.promote_types(receiver.dtype, sender.dtype)
     receiver, sender = receiver.to(dtype), sender.to(dtype)
     edge = None if edge is None else edge.to(dtype)
+    if transformed():
+        return relu_neighbor_sum_reference(receiver, sender, edge, lift)
     result: Tensor = _ReluNeighborSum.apply(receiver, sender, edge, lift)  # type: ignore[no-untyped-call]
     return result
+
+
+def relu_neighbor_sum_reference(
+    receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
+) -> Tensor:
+    """The same in plain torch, with all terms in memory."""
+    terms = receiver.index_select(0, lift.target) + sender.index_select(0, lift.source)
+    if edge is not None:
+        terms = terms + edge.index_select(0, lift.edge)
+    total = torch.zeros_like(receiver).index_add(0, lift.target, terms.relu())
+    return total * lift.scale.to(total.dtype).unsqueeze(1)
 
 
 class _ReluNeighborSum(Function):
@@ -114,15 +127,23 @@ class _ReluNeighborSum(Function):
     ) -> Tensor:
         # One table of all that is added, so that a term is one gather of two or three rows.
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
-        ctx.save_for_backward(table)
-        ctx.lift, ctx.with_edge = lift, edge is not None
-        return relu_sum(table, lift, ctx.with_edge)
+        ctx.save_for_backward(receiver, sender, edge)
+        ctx.lift = lift
+        return relu_sum(table, lift, edge is not None)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
-        (table,) = ctx.saved_tensors
-        return *relu_sum_backward(grad, table, ctx.lift, ctx.with_edge), None
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        receiver, sender, edge = ctx.saved_tensors
+        lift: Lift = ctx.lift
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda r, s, e: relu_neighbor_sum_reference(r, s, e, lift),
+                [receiver, sender, edge],
+                [grad],
+            )
+            return *again, None
+        table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
+        return *relu_sum_backward(grad, table, lift, edge is not None), None
 
 
 def relu_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 
-from smpgnn.ops.backend import fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
     from smpgnn.layout import RowLayout
@@ -55,14 +55,14 @@ def perceptron(
         return perceptron_reference(x, y, maps, layout, center)
     center = x.new_zeros(x.size(1)) if center is None else center.to(x.dtype)
     weights = (maps.x, maps.y, maps.bias, maps.out, maps.out_bias)
-    result: Tensor = _Perceptron.apply(x, center, y, *weights, layout.small[0])  # type: ignore[no-untyped-call]
+    result: Tensor = _Perceptron.apply(x, center, y, *weights, layout)  # type: ignore[no-untyped-call]
     return result
 
 
 def perceptron_reference(
     x: Tensor, y: Tensor | None, maps: Maps, layout: RowLayout, center: Tensor | None = None
 ) -> Tensor:
-    """The same from parts; derivatives of any order through autograd."""
+    """The same in plain torch."""
     hidden = F.linear(x if center is None else x - center.to(x.dtype), maps.x, maps.bias)
     if y is not None and maps.y is not None:
         hidden = hidden + F.linear(y, maps.y)
@@ -74,23 +74,35 @@ class _Perceptron(Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, center: Tensor, y: Tensor | None, wx: Tensor, wy: Tensor | None,
-        b1: Tensor, w2: Tensor, b2: Tensor, ptr: Tensor,
+        b1: Tensor, w2: Tensor, b2: Tensor, layout: RowLayout,
     ) -> Tensor:  # fmt: skip
+        from smpgnn.ops import cuda
+
+        ctx.layout = layout
+        ctx.save_for_backward(x, center, y, wx, wy, b1, w2, b2)
+        out: Tensor = cuda.perceptron(
+            x.contiguous(), center, None if y is None else y.contiguous(), wx.contiguous(),
+            (wx if wy is None else wy).contiguous(), b1, w2.contiguous(), b2, layout.small[0],
+        )  # fmt: skip
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, center, y, wx, wy, b1, w2, b2 = inputs = ctx.saved_tensors
+        layout: RowLayout = ctx.layout
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda x, center, y, *maps: perceptron_reference(x, y, Maps(*maps), layout, center),
+                inputs,
+                [grad],
+            )
+            return *again, None
         from smpgnn.ops import cuda
 
         x, y = x.contiguous(), None if y is None else y.contiguous()
         wx, w2 = wx.contiguous(), w2.contiguous()
         wy = wx if wy is None else wy.contiguous()
-        ctx.save_for_backward(x, center, y, wx, wy, b1, w2, ptr)
-        out: Tensor = cuda.perceptron(x, center, y, wx, wy, b1, w2, b2, ptr)
-        return out
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        from smpgnn.ops import cuda
-
-        x, center, y, wx, wy, b1, w2, ptr = ctx.saved_tensors
+        ptr = layout.small[0]
         dx, dy, flat = cuda.perceptron_backward(grad, x, center, y, wx, wy, b1, w2, ptr)
         matrices = [wx, w2] if y is None else [wx, wy, w2]
         sizes = [*(matrix.numel() for matrix in matrices), b1.numel(), w2.size(0)]

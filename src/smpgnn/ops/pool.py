@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients
 from smpgnn.ops.moments import measure
 from smpgnn.ops.sparse import segment_max
 
@@ -29,7 +29,7 @@ def pool_contexts(rows: Tensor, layout: RowLayout) -> Tensor:
 
 
 def pool_contexts_reference(rows: Tensor, layout: RowLayout) -> Tensor:
-    """The same layer by layer, from parts."""
+    """The same layer by layer."""
     return torch.stack([_pooled(part, layout) for part in rows.unbind(0)])
 
 
@@ -50,11 +50,15 @@ class _Pool(Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        from smpgnn.ops import cuda
-
+    def backward(ctx: Any, grad: Tensor) -> Any:
         rows, out = ctx.saved_tensors
         layout: RowLayout = ctx.layout
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda rows: pool_contexts_reference(rows, layout), [rows], [grad]
+            )
+            return *again, None
+        from smpgnn.ops import cuda
+
         small, counted = layout.small, layout.multiplicity
         return cuda.pool_backward(grad, rows, out, *small, counted, layout.padded), None

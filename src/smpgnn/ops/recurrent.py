@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque
+from smpgnn.ops.backend import fused_product, opaque, plain_gradients
 
 
 @opaque
@@ -34,7 +34,7 @@ def gated_state(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
 
 
 def gated_state_reference(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
-    """The same step by step; derivatives of any order through autograd."""
+    """The same step by step, in plain torch."""
     weights = tuple(weight.to(x.dtype) for weight in weights)
     state = x.new_zeros(x.size(1), weights[1].size(1))
     for features in x.unbind(0):
@@ -60,7 +60,7 @@ class _GatedState(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, kept, *weights = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return differentiable_gradients(
+            return plain_gradients(
                 lambda x, *weights: gated_state_reference(x, weights), (x, *weights), [grad]
             )
         from smpgnn.ops import cuda

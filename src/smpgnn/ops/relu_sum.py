@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
     from smpgnn.incidence import Incidence
@@ -26,7 +26,7 @@ def relu_sum(x: Tensor, term: Tensor, edges: Incidence) -> Tensor:
 
 
 def relu_sum_reference(x: Tensor, term: Tensor, edges: Incidence) -> Tensor:
-    """The same from parts; derivatives of any order through autograd."""
+    """The same in plain torch."""
     return x + edges.sum((edges.from_senders(x) + term).relu())
 
 
@@ -45,7 +45,7 @@ class _ReluSum(Function):
         x, term = ctx.saved_tensors
         edges: Incidence = ctx.edges
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda x, term: relu_sum_reference(x, term, edges), (x, term), [grad]
             )
             return *again, None

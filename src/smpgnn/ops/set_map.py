@@ -9,7 +9,13 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.ops.affine import inner_product
-from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque, working_dtype
+from smpgnn.ops.backend import (
+    fused_product,
+    opaque,
+    plain_gradients,
+    transformed,
+    working_dtype,
+)
 from smpgnn.ops.sparse import expand_rows
 
 if TYPE_CHECKING:
@@ -24,21 +30,25 @@ def set_linear(
     layout: RowLayout,
     center: Tensor | None = None,
     message: tuple[Tensor, ...] = (),
+    folded: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """û = (rows − center) · matrix + 1 ⊗ b_i + 𝟙_i ⊗ m_i for every context i, both = [b_i, m_i].
 
     `message` may be W_a, W_b and b_a of `default_core`. Where the kernels serve it, the second
     result then is û W_a + b_a and û W_b side by side. These terms have no gradient of their own:
-    that of `default_core` passes them by.
+    that of `default_core` passes them by. `folded`: matrix, both and center are those of `fold`.
 
     Shapes: rows [P, C], matrix [C, D], both [K, 2 D], center [C], W_a and W_b [D, D], b_a [D],
     results [P, D] and [P, 2 D] or None.
     """
     dtype = working_dtype(rows)
     center = rows.new_zeros(rows.size(1)) if center is None else center
+    rows, matrix, both = (value.to(dtype) for value in (rows, matrix, both))
+    if transformed():
+        return set_linear_reference(rows, matrix, both, center, layout), None
     maps = tuple(value.detach().to(dtype) for value in message)
     result: tuple[Tensor, Tensor | None] = _SetLinear.apply(  # type: ignore[no-untyped-call]
-        rows.to(dtype), matrix.to(dtype), both.to(dtype), center, layout, maps
+        rows, matrix, both, center, layout, maps, folded
     )
     return result
 
@@ -46,7 +56,7 @@ def set_linear(
 def set_linear_reference(
     rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout
 ) -> Tensor:
-    """The same from parts; derivatives of any order through autograd."""
+    """The same in plain torch."""
     base, mine = both.chunk(2, dim=1)
     product = (rows - center.to(rows.dtype)) @ matrix
     return (product + expand_rows(base, *layout.plain)).index_add(0, layout.own, mine)
@@ -56,9 +66,10 @@ class _SetLinear(Function):
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout,
-        message: tuple[Tensor, ...],
+        message: tuple[Tensor, ...], folded: bool,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         ctx.save_for_backward(rows, matrix, both, center)
+        ctx.folded = folded
         ctx.layout, ctx.fused = layout, fused_product(rows, matrix)
         ctx.set_materialize_grads(False)
         if ctx.fused:
@@ -80,12 +91,12 @@ class _SetLinear(Function):
         rows, matrix, both, center = ctx.saved_tensors
         layout: RowLayout = ctx.layout
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda r, m, b, c: set_linear_reference(r, m, b, c, layout),
                 (rows, matrix, both, center),
                 [grad],
             )
-            return *again, None, None
+            return *again, None, None, None
         width = matrix.size(1)
         if ctx.fused:
             from smpgnn.ops import cuda
@@ -97,7 +108,7 @@ class _SetLinear(Function):
             slope = inner_product(rows, grad)
             slope -= torch.outer(center.to(slope.dtype), d_both[:, :width].sum(0))
         d_center = None
-        if ctx.needs_input_grad[3]:
+        if ctx.needs_input_grad[3] and not ctx.folded:
             total = d_both[:, :width].sum(0)
             d_center = -(total @ matrix.t().to(total.dtype)).to(center.dtype)
-        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None, None
+        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None, None, None

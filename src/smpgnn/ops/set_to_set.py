@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import differentiable_gradients, fused_product, opaque
+from smpgnn.ops.backend import fused_product, opaque, plain_gradients, transformed
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def set_to_set(x: Tensor, weights: tuple[Tensor, ...], steps: int, sets: NodeSet
 def set_to_set_reference(
     x: Tensor, weights: tuple[Tensor, ...], steps: int, sets: NodeSets
 ) -> Tensor:
-    """The same step by step; derivatives of any order through autograd."""
+    """The same step by step, in plain torch."""
     weights = tuple(weight.to(x.dtype) for weight in weights)
     hidden = memory = read = x.new_zeros(sets.ptr.numel() - 1, x.size(1))
     state = torch.cat([hidden, read], dim=1)
@@ -71,6 +71,8 @@ def attend(x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
 
     Shapes: x [N, C], query [B, C], owner [N], result [B, C].
     """
+    if transformed():
+        return attend_reference(x, query, owner)
     result: Tensor = _Attend.apply(x, query, owner)  # type: ignore[no-untyped-call]
     return result
 
@@ -84,7 +86,7 @@ def attention(x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
     """softmax_i(x_i · q_b) over the nodes i of every graph b, [N]."""
     scores = (x * query.index_select(0, owner)).sum(1)
     top = scores.new_full((query.size(0),), -torch.inf)
-    top.scatter_reduce_(0, owner, scores.detach(), "amax")
+    top = top.scatter_reduce(0, owner, scores.detach(), "amax")
     weights = (scores - top.index_select(0, owner)).exp()
     total = weights.new_zeros(query.size(0)).index_add(0, owner, weights)
     return weights / total.index_select(0, owner)
@@ -103,7 +105,7 @@ class _Attend(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, query, owner, weights = ctx.saved_tensors
         if torch.is_grad_enabled():
-            again = differentiable_gradients(
+            again = plain_gradients(
                 lambda x, query: attend_reference(x, query, owner), (x, query), [grad]
             )
             return *again, None
@@ -131,7 +133,7 @@ class _SetToSet(Function):
         x, kept, *weights = ctx.saved_tensors
         steps, sets = ctx.steps, ctx.sets
         if torch.is_grad_enabled():
-            dx, *slopes = differentiable_gradients(
+            dx, *slopes = plain_gradients(
                 lambda x, *weights: set_to_set_reference(x, weights, steps, sets),
                 (x, *weights),
                 [grad],

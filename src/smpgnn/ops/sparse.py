@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import fused, opaque
+from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,23 @@ class SparseSum:
         total = torch.embedding_bag(values, self.index, self.ptr, False, 0, False, weight, True)[0]
         return total.to(rows.dtype)
 
+    @cached_property
+    def target(self) -> Tensor:
+        """The output row of each entry, [M]; entries past the last row have none."""
+        rows = torch.arange(self.ptr.numel() - 1, device=self.ptr.device)
+        return rows.repeat_interleave(self.ptr.diff())
+
+    def reference(self, rows: Tensor) -> Tensor:
+        """The same in plain torch."""
+        values = rows.index_select(0, self.index[: self.target.numel()])
+        if self.weight is not None:
+            half = rows.dtype in (torch.bfloat16, torch.float16)
+            values = values.float() if half else values
+            weight = self._weight_as(values.dtype)[: self.target.numel()]
+            values = values * weight.unsqueeze(1)
+        total = values.new_zeros(self.ptr.numel() - 1, rows.size(1))
+        return total.index_add(0, self.target, values).to(rows.dtype)
+
 
 class _SparseApply(Function):
     @staticmethod
@@ -79,6 +96,8 @@ class _SparseApply(Function):
 @opaque
 def sparse_apply(rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
     """Apply a sparse matrix to the rows; its transpose serves the gradient."""
+    if transformed():
+        return matrix.reference(rows)
     result: Tensor = _SparseApply.apply(rows, matrix, transposed)  # type: ignore[no-untyped-call]
     return result
 
@@ -91,6 +110,8 @@ def segment_sum(rows: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
 @opaque
 def expand_rows(values: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
     """Give every row the value of its segment, [K, C] to [P, C]; see `segment_matrices`."""
+    if transformed():
+        return values.index_select(0, spread.index)
     result: Tensor = _Expand.apply(values, collect, spread)  # type: ignore[no-untyped-call]
     return result
 
@@ -136,9 +157,13 @@ class _SegmentMax(Function):
         return top
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> Any:
         rows, top, ptr, owner, weight = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda rows: segment_max_reference(rows, ptr, owner, weight), [rows], [grad]
+            )
+            return *again, None, None, None, None
         if fused(rows):
             from smpgnn.ops import cuda
 
@@ -161,5 +186,26 @@ def segment_max(
     Rows of weight 0 do not take part. Equal largest rows share the gradient in proportion to their
     weight, as so many separate rows would. Where `padded`, rows past the last segment have no part.
     """
+    if transformed():
+        return segment_max_reference(rows, ptr, owner, weight)
     result: Tensor = _SegmentMax.apply(rows, ptr, owner, weight, padded)  # type: ignore[no-untyped-call]
     return result
+
+
+def segment_max_reference(
+    rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None
+) -> Tensor:
+    """The same in plain torch: the mean of the largest rows, each as often as it counts."""
+    size = ptr.numel() - 1
+    counted = torch.arange(owner.numel(), device=ptr.device) < ptr[-1]
+    times = torch.ones_like(owner) if weight is None else weight
+    times = (times * counted).unsqueeze(1)
+    values = rows.detach().masked_fill(times == 0, -torch.inf)
+    place = owner.unsqueeze(1).expand_as(rows)
+    top = values.new_full((size, rows.size(1)), -torch.inf)
+    top = top.scatter_reduce(0, place, values, "amax")
+    share = ((values == top.index_select(0, owner)) | values.isnan()) * times.to(rows.dtype)
+    total = torch.zeros_like(top).index_add(0, owner, share).clamp(min=1)
+    share = share / total.index_select(0, owner)
+    largest = torch.where(share > 0, rows, 0.0) * share
+    return torch.zeros_like(top).index_add(0, owner, largest)
