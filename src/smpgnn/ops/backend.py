@@ -40,8 +40,7 @@ def transformed() -> bool:
 
 def mapped() -> bool:
     """Whether a transform of torch.func is at work."""
-    active: bool = torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
-    return active
+    return torch._C._are_functorch_transforms_active()
 
 
 def fused_product(rows: Tensor, matrix: Tensor) -> bool:

@@ -93,7 +93,9 @@ class _Fold(Function):
         *inputs, total, count, scale = ctx.saved_tensors
         if torch.is_grad_enabled():
             again = plain_gradients(
-                lambda *inputs: fold_reference(*inputs, total, ctx.eps),
+                lambda v, s, g, b, w, t, c, m: fold_reference(
+                    v, s, g, b, w, t, c, m, total, ctx.eps
+                ),
                 inputs,
                 [d_matrix, d_both],
             )

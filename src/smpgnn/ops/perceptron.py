@@ -88,7 +88,7 @@ class _Perceptron(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        x, center, y, wx, wy, b1, w2, b2 = inputs = ctx.saved_tensors
+        x, center, y, wx, wy, b1, w2, _b2 = inputs = ctx.saved_tensors
         layout: RowLayout = ctx.layout
         if torch.is_grad_enabled():
             again = plain_gradients(
