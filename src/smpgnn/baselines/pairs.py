@@ -135,9 +135,9 @@ class _Squares:
     def spread(self, rows: Tensor, scaled: bool) -> Tensor:
         """Rows [P, C] as [B, C, n, n], zeros around; `scaled`: divided by √n."""
         if fused(rows):
-            from smpgnn.ops import cuda
+            from smpgnn.baselines import pairs_kernel
 
-            full: Tensor = cuda.squares(
+            full: Tensor = pairs_kernel.squares(
                 rows, self.ptr, self.graph_ptr, self.size, self.real, scaled
             )
             return full
@@ -150,19 +150,19 @@ class _Squares:
     def column_sums(self, rows: Tensor, second: Tensor, num_nodes: int) -> Tensor:
         """The sum of the rows (i, j) over i for each node j, [P, C] to [N, C]."""
         if fused(rows):
-            from smpgnn.ops import cuda
+            from smpgnn.baselines import pairs_kernel
 
             where = (self.ptr, self.graph_ptr, num_nodes, self.size, self.real)
-            sums: Tensor = cuda.column_sums(rows, *where)
+            sums: Tensor = pairs_kernel.column_sums(rows, *where)
             return sums
         return rows.new_zeros(num_nodes, rows.size(1)).index_add_(0, second, rows)
 
     def collect(self, full: Tensor, scaled: bool) -> Tensor:
         """The rows in squares, [B, C, n, n] to [P, C]; zeros where a row is of no graph."""
         if fused(full):
-            from smpgnn.ops import cuda
+            from smpgnn.baselines import pairs_kernel
 
-            rows: Tensor = cuda.pairs(
+            rows: Tensor = pairs_kernel.pairs(
                 full, self.ptr, self.graph_ptr, self.num_rows, self.real, scaled
             )
             return rows
