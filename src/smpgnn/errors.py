@@ -28,8 +28,33 @@ def check_counts(*, at_least: int, **counts: Any) -> None:
 
 
 def check_tensor(name: str, value: Any) -> None:
-    """Refuse lists and arrays where a tensor is needed."""
+    """Refuse lists, arrays and sparse tensors where a dense tensor is needed."""
     import torch
 
     if not isinstance(value, torch.Tensor):
-        raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}.")
+        remedy = ""
+        if name == "edge_index" and type(value).__name__ == "SparseTensor":
+            remedy = _TO_EDGE_INDEX
+        elif hasattr(value, "__array__") or isinstance(value, list | tuple):
+            remedy = f": call torch.as_tensor({name})"
+        raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}{remedy}.")
+    if value.is_nested:
+        raise InputError(f"{name} must be a dense tensor, not a nested one: stack its parts.")
+    if value.layout != torch.strided:
+        remedy = _TO_EDGE_INDEX if name == "edge_index" else f": call {name}.to_dense()"
+        raise InputError(f"{name} must be a dense tensor, not {value.layout}{remedy}.")
+
+
+_TO_EDGE_INDEX = (
+    ": call torch_geometric.utils.to_edge_index(edge_index)[0], on edge_index.t() where it is the "
+    "transposed adjacency matrix (adj_t)"
+)
+
+
+def check_device(name: str, value: Any, device: Any) -> None:
+    """Refuse a tensor on another device than the network."""
+    if value is not None and value.device != device:
+        raise InputError(
+            f"{name} is on {value.device} but the network on {device}: "
+            f"call {name}.to('{device}') or model.to('{value.device}')."
+        )

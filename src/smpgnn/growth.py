@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.index import ContextIndex
 from smpgnn.ops import Lift, SparseSum
+from smpgnn.ops.backend import transformed
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.rows import NeighborhoodRows
 from smpgnn.topology import Topology, pointer, take
@@ -53,6 +54,8 @@ class Widening:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """[P old, C] to [P new, C]."""
+        if transformed():
+            return rows.index_select(0, self.source)
         wide: Tensor = _Widen.apply(rows, *self.matrices)  # type: ignore[no-untyped-call]
         return wide
 
@@ -110,6 +113,7 @@ class GrowingIndex(LayeredIndex):
     """
 
     @classmethod
+    @outside_inference_mode
     def of(cls, topology: Topology, num_layers: int) -> GrowingIndex:
         """The rows of a network of this many layers."""
         if num_layers < 1:
@@ -120,6 +124,7 @@ class GrowingIndex(LayeredIndex):
         )
         return cls(topology, layers[-1].table, first, layers, widenings)
 
+    @outside_inference_mode
     def permute(self, permutation: Tensor) -> tuple[GrowingIndex, Tensor]:
         index = GrowingIndex.of(self.topology.permute(permutation), len(self.layers))
         old, new = self.table, index.table
