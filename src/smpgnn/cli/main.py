@@ -12,7 +12,7 @@ from smpgnn.cli.explain import add_explain
 from smpgnn.cli.report import add_report
 from smpgnn.cli.reproduce import add_reproduce
 from smpgnn.cli.theory import add_theory
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, one_sentence
 from smpgnn.options import TASKS
 
 EXAMPLES = {
@@ -181,7 +181,7 @@ def main() -> None:
     try:
         status = run(sys.argv[1:])
     except InputError as error:
-        text = " ".join(str(error).splitlines())
+        text = one_sentence(str(error))
         print(text if text.startswith("smpgnn ") else f"smpgnn: {text}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
