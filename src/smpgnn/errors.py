@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -14,6 +16,22 @@ class InputError(ValueError):
     """
 
 
+def quoted(value: Any, most: int = 80) -> str:
+    """A value as it stands in a message: its repr, cut off where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python refuses to print numbers of 5,000 digits
+        return f"a very long {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` is a slip of, if one is close; dashes do not count."""
+    bare = {other.strip("-").replace("-", "_"): other for other in known}
+    near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
+    return bare[near[0]] if near else None
+
+
 def check_counts(*, at_least: int, **counts: Any) -> None:
     """Refuse numbers of channels or layers that are not whole or too small."""
     for name, value in counts.items():
@@ -23,7 +41,7 @@ def check_counts(*, at_least: int, **counts: Any) -> None:
             fits = False
         if not fits:
             raise InputError(
-                f"{name} must be a whole number of at least {at_least}, not {value!r}."
+                f"{name} must be a whole number of at least {at_least}, not {quoted(value)}."
             )
 
 
