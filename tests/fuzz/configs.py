@@ -29,10 +29,8 @@ _VALUES = (
 def yaml_case(random: Random) -> Case:
     """A config of some task; printed, or taken to where the training would start."""
     task = random.choice(_TASKS)
-    if random.random() < 0.4:
-        data = mutated(random, _seeds(), _TOKENS)
-    else:
-        data = _settings(random, task)
+    made = random.random() < 0.6
+    data = _settings(random, task) if made else mutated(random, _seeds(), _TOKENS)
     files = {"c.yaml": data}
     interrupt = random.uniform(0, 0.02) if random.random() < 0.02 else None
     if random.random() < 0.75:

@@ -168,10 +168,8 @@ def _graphml_seeds() -> list[bytes]:
 def edges_case(random: Random) -> Case:
     """Edge lists, separated by anything."""
     tokens = ("source target", "{'w': 1}", "{", "}", "#", ",", ";", "\t", "\n", "1.5", '"', "a b c")
-    if random.random() < 0.3:
-        data = _edges(random)
-    else:
-        data = mutated(random, _edge_seeds(), tokens)
+    made = random.random() < 0.3
+    data = _edges(random) if made else mutated(random, _edge_seeds(), tokens)
     return _graph_case(random, random.choice(_LIST_ENDINGS), data)
 
 

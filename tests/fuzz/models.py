@@ -17,7 +17,8 @@ _SMALL = (
 
 def table() -> str:
     """Molecules with a size, a kind and a split."""
-    smiles = "C CC CCO CCN CCCl CC=O c1ccccc1 C#N CC(=O)O CS OC[C@H](N)C [Na+].[Cl-]".split()
+    smiles = ["C", "CC", "CCO", "CCN", "CCCl", "CC=O", "c1ccccc1", "C#N", "CC(=O)O", "CS"]
+    smiles += ["OC[C@H](N)C", "[Na+].[Cl-]"]
     lines = ["name,smiles,size,kind,part"]
     for number, text in enumerate(smiles):
         part = ("train", "train", "val", "test")[number % 4]

@@ -32,6 +32,8 @@ SECONDS = 10.0
 MEMORY = 700
 _WALL = 90.0
 
+_last_interrupt = float("-inf")  # when a case was interrupted
+
 
 class TooSlow(BaseException):
     """The case has used up its time."""
@@ -200,13 +202,15 @@ def _handlers() -> Iterator[None]:
     def slow(number: int, frame: FrameType | None) -> NoReturn:
         raise TooSlow
 
-    def no_handler(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        # the program may send itself an interrupt that it could not raise, a moment later
+        if time.monotonic() - _last_interrupt > 1.0:
+            raise KeyboardInterrupt
 
     handlers: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = {
         signal.SIGPROF: slow,
         signal.SIGALRM: slow,
-        signal.SIGINT: no_handler,
+        signal.SIGINT: interrupted,
     }
     before = {kind: signal.signal(kind, handler) for kind, handler in handlers.items()}
     try:
@@ -221,6 +225,8 @@ def _limited(seconds: float, interrupt: float | None) -> Iterator[None]:
     """A limit on processor time, and one on wall time; or an interrupt after so long."""
 
     def interrupted(number: int, frame: FrameType | None) -> None:
+        global _last_interrupt
+        _last_interrupt = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, _WALL, 1.0)
         signal.signal(signal.SIGALRM, slow)
         # SIGTERM counts only where the program handles it: else it would end the fuzzer

@@ -28,7 +28,7 @@ def broken(
     if "Warning:" in outcome.err:
         before_it = outcome.err.partition("Warning:")[0].split()
         return f"a {before_it[-1][-40:] if before_it else ''}Warning on stderr"
-    if outcome.mebibytes > MEMORY:
+    if outcome.mebibytes > MEMORY or "smpgnn: out of memory" in outcome.err:
         return f"more than {MEMORY} MiB of memory"
     if (problem := _sentences(case, outcome)) is not None:
         return problem

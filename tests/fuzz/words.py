@@ -15,14 +15,14 @@ from fuzz.mutate import NUMBERS, TEXTS, mutated
 _LONG = {"--train-samples", "--test-samples", "--steps", "--seeds", "--relabelings", "--layers"}
 #: Where an output may go: nowhere else is a path made up.
 _OUTPUTS = (
-    "out", "out.csv", "o/p/q", "", " ", ".", "data.csv", "data.csv/x", "folder", "x" * 250, "y" * 300,
-    "/dev/full", "/dev/null", "/proc/x", "é", "-", "o.tsv.gz", "a\nb", "%s", "~", "x/" * 300,
-    "out.csv/", "./out", "out\udcff", "MOLECULES",
+    "out", "out.csv", "o/p/q", "", " ", ".", "data.csv", "data.csv/x", "folder",
+    "x" * 250, "y" * 300, "/dev/full", "/dev/null", "/proc/x", "é", "-", "o.tsv.gz", "a\nb", "%s",
+    "~", "x/" * 300, "out.csv/", "./out", "out\udcff",
 )  # fmt: skip
 _INPUTS = (
-    "data.csv", "data.csv", "graphs.jsonl", "graphs.jsonl", "MOLECULES", "GRAPHS", "NODES", "CLASSES",
-    "zinc", "folder", "none.csv", "", ".", "/dev/null", "empty", "models", "pretrained", "cycles",
-    "/dev/stdin", "/proc/self/mem", "x" * 300, "a\udcffb", "MOLECULES/model.safetensors",
+    "data.csv", "data.csv", "graphs.jsonl", "graphs.jsonl", "MOLECULES", "GRAPHS", "NODES",
+    "CLASSES", "zinc", "folder", "none.csv", "", ".", "/dev/null", "empty", "models", "pretrained",
+    "cycles", "/dev/stdin", "/proc/self/mem", "x" * 300, "a\udcffb", "MOLECULES/model.safetensors",
     "MOLECULES/run.json", "config.yaml", "\0",
 )  # fmt: skip
 _FILES = ("--output", "-o", "--markdown", "--figures", "--work-dir", "--results")

@@ -8,17 +8,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from smpgnn.cli.interrupts import importing
 from smpgnn.errors import InputError
 from smpgnn.options import TableOptions
 from smpgnn.pretrained import named, shipped
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    from smpgnn.training.evaluate import evaluate_file
-    from smpgnn.training.predict import load
-    from smpgnn.training.prepare import prepare
-    from smpgnn.training.run_folder import RunFolder
-    from smpgnn.training.train import evaluate_store
+    with importing():
+        from smpgnn.training.evaluate import evaluate_file
+        from smpgnn.training.predict import load
+        from smpgnn.training.prepare import prepare
+        from smpgnn.training.run_folder import RunFolder
+        from smpgnn.training.train import evaluate_store
 
     model = load(arguments.run, arguments.device)
     if arguments.data:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    from smpgnn.data.tables import existing_file
-    from smpgnn.training.predict import load, predict_graphs, predict_table
+    with importing():
+        from smpgnn.data.tables import existing_file
+        from smpgnn.training.predict import load, predict_graphs, predict_table
 
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:

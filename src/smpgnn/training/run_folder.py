@@ -58,8 +58,14 @@ class RunFolder:
         return self.path / "metrics.csv"
 
     def refuse_old(self) -> None:
-        """A folder that holds a run already is not touched."""
-        if self.config.exists():
+        """Refuse a folder that holds a run already, and a name that no folder can have."""
+        try:
+            os.stat(self.config)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+        else:
             raise InputError(
                 f"{self.path}: holds a run already: add --resume to go on with it, "
                 "or choose another --output."

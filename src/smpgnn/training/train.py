@@ -10,10 +10,12 @@ import sys
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import nn
 
@@ -28,7 +30,13 @@ from smpgnn.training.module import GraphModule
 from smpgnn.training.network import run_network
 from smpgnn.training.peak import memory_of
 from smpgnn.training.prepare import Prepared, prepare
-from smpgnn.training.processes import first_process, in_group, leave_group
+from smpgnn.training.processes import (
+    check_environment,
+    first_process,
+    in_group,
+    leave_group,
+    watching,
+)
 from smpgnn.training.recorded import RecordedOutputs, Recorder, can_record
 from smpgnn.training.run_folder import (
     RunFolder,
@@ -74,6 +82,7 @@ def train_run(
     """
     if not options.output:
         options = replace(options, output=default_output(options))
+    check_environment()
     device = pick_device(options.device)
     _check_devices(options, device)
     grouped = in_group()
@@ -108,8 +117,6 @@ def train_run(
     start = str(folder.last) if resume and folder.last.exists() else None
     if start is not None:
         _check_checkpoint(start, module)
-    if not resume and first:
-        folder.create(options)
     spec, terminator = prepared.spec, Terminator()
     recorded = records_steps(options, network, prepared.splits, device)
     splits = prepared.splits
@@ -117,7 +124,16 @@ def train_run(
         splits = Splits(splits.train.to(device), splits.val.to(device), splits.test)
     with _calm():
         callbacks = [keeper, ProgressLine(keeper, quiet), terminator]
-        trainer = _trainer(options, device, folder, callbacks, clips=not recorded)
+        try:
+            trainer = _trainer(options, device, folder, callbacks, clips=not recorded)
+        except (ValueError, RuntimeError, KeyError, MisconfigurationException) as error:
+            # what Slurm or torchrun say in the environment does not fit
+            detail = " ".join(str(error).split())
+            raise InputError(
+                f"--devices {options.devices} --nodes {options.nodes}: {detail}"
+            ) from error
+        if not resume and first:
+            folder.create(options)
         if recorded:
             half = torch.bfloat16 if options.precision == "bfloat16" else None
             module.record(
@@ -140,11 +156,16 @@ def train_run(
             seed=options.seed,
             numbers=recorded,
         )
-        _fit(trainer, module, data, start, terminator)
-        # where the folder is named after the time, only the first process knows its name
-        folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
-        if in_group() and not grouped:
-            leave_group()
+        lost = (
+            "another process of the training has ended; go on with: "
+            f"smpgnn train {options.task_name()} --output {quote(options.output)} --resume"
+        )
+        with watching(trainer, lost):
+            _fit(trainer, module, data, start, terminator)
+            # where the folder is named after the time, only the first process knows its name
+            folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
+            if in_group() and not grouped:
+                leave_group()
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
 
 
@@ -224,9 +245,11 @@ def _check_devices(options: TrainOptions, device: torch.device) -> None:
         raise InputError(  # each would see other free memory, and cut other batches
             "--auto-batch: several processes need the same batches: set --batch-rows instead."
         )
-    there = torch.cuda.device_count() if device.type == "cuda" else options.devices
+    on_gpu = device.type == "cuda"
+    there = torch.cuda.device_count() if on_gpu else max(8, os.cpu_count() or 1)
     if options.devices > there:
-        raise InputError(f"--devices {options.devices}: this machine has {there} GPU.")
+        what = f"{there} GPU" if on_gpu else f"{os.cpu_count()} processors"
+        raise InputError(f"--devices {options.devices}: this machine has {what}.")
 
 
 def records_steps(
@@ -253,7 +276,7 @@ def _trainer(
     if options.precision == "tf32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")
     several = options.devices * options.nodes > 1
-    return pl.Trainer(
+    trainer = pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=options.devices,
         num_nodes=options.nodes,
@@ -273,6 +296,10 @@ def _trainer(
         log_every_n_steps=10**9,
         use_distributed_sampler=False,
     )
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    if environment is not None:
+        environment.validate_settings(num_devices=options.devices, num_nodes=options.nodes)
+    return trainer
 
 
 def _finish(
