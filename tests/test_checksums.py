@@ -46,9 +46,7 @@ def test_json_comes_back_and_a_flip_is_refused_or_harmless(tmp_path: Path) -> No
         path.write_bytes(content)
         try:
             found = read_json(path, "mend it")
-        except InputError as error:
-            assert str(error).startswith(f"{path}: ")
-            assert str(error).endswith(": mend it.")
+        except InputError:
             refused += 1
         else:
             # white space, or the name of the checksum itself

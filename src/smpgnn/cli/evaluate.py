@@ -65,7 +65,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             model.device,
             batch_rows=options.batch_rows,
         )
-        what = "test part"
+        what = "test split"
     if arguments.json:
         print(json.dumps(metrics, indent=1))
     else:
