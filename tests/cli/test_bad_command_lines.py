@@ -161,7 +161,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume with a change": (
         "train molecules --output RUN --resume --lr 0.7", "--lr 0.7: the run has 0.002"),
     "resume with another table": (
-        "train molecules two.csv --output RUN --resume", "path two.csv: the run has"),
+        "train molecules two.csv --output RUN --resume", "two.csv: is not the data of this run"),
     "resume of a foreign file": (
         "train molecules --output FOREIGN --resume", "last.ckpt: is damaged, or no checkpoint"),
     # models

@@ -86,12 +86,14 @@ def _add_evaluate(verbs: Any) -> None:
     parser = verbs.add_parser(
         "evaluate",
         help="metrics of a trained model",
-        description="Metrics of a trained model on its test data, or on data of your own.",
-        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS new.csv",
+        description="Metrics of a trained model on the test split that its run saved, or on all "
+        "rows of labelled data of your own.",
+        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS --data new.csv",
     )
     parser.add_argument("run", metavar="RUN", help="folder of a run, or a model that ships: zinc")
+    parser.add_argument("positional", metavar="DATA", nargs="?", help="the same as --data")
     parser.add_argument(
-        "data", metavar="DATA", nargs="?", help="table or folder with targets; default: test part"
+        "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
     )
     parser.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
     parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
