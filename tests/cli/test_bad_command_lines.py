@@ -258,7 +258,7 @@ def test_a_disk_that_fills_up_while_training(place: Path, tmp_path: Path) -> Non
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert found.status == 2
-    assert "model.safetensors: cannot be written: File too large." in found.err
+    assert "model.safetensors: cannot be written (File too large)" in found.err
     assert "Traceback" not in found.err
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not list((tmp_path / "run").glob(".*"))

@@ -11,8 +11,9 @@ from smpgnn.cli.arguments import Parser, add_options
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.report import add_report
 from smpgnn.cli.reproduce import add_reproduce
+from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.theory import add_theory
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.options import TASKS
 
 EXAMPLES = {
@@ -179,11 +180,15 @@ def run(words: Sequence[str]) -> int:
 def main() -> None:
     """Entry point: errors of the input are one sentence and exit status 2."""
     try:
+        raise_when_ended()
         status = run(sys.argv[1:])
     except InputError as error:
         text = " ".join(str(error).splitlines())
         print(text if text.startswith("smpgnn ") else f"smpgnn: {text}", file=sys.stderr)
         status = 2
+    except Terminated:
+        print("smpgnn: ended by the system.", file=sys.stderr)
+        status = 143
     except KeyboardInterrupt:
         print("smpgnn: interrupted.", file=sys.stderr)
         status = 130

@@ -7,7 +7,7 @@ import sys
 from dataclasses import fields, replace
 from shlex import quote
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.options import (
     TASKS,
     TrainOptions,
@@ -72,7 +72,6 @@ def train(arguments: argparse.Namespace) -> int:
         if first:
             RunFolder(options.output).refuse_old()
     # from here on torch is needed, which takes its time to load
-    from smpgnn.training.callbacks import Terminated
     from smpgnn.training.train import train_run
 
     try:

@@ -14,7 +14,7 @@ import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.files import replacing
 from smpgnn.training.module import GraphModule
 from smpgnn.training.peak import PeakMemory
@@ -102,10 +102,6 @@ class Keeper(pl.Callback):
         self.history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
         self.peak.mib = state_dict.get("peak_memory_mib", 0.0)  # older ones lack it
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM); treated like Ctrl-C."""
 
 
 class Terminator(pl.Callback):

@@ -19,9 +19,9 @@ from torch import nn
 
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.options import TrainOptions
-from smpgnn.training.callbacks import Keeper, ProgressLine, Terminated, Terminator
+from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
 from smpgnn.training.memory import check_memory, context_rows, fitting_rows
 from smpgnn.training.module import GraphModule
@@ -188,9 +188,10 @@ def _fit(
 ) -> None:
     try:
         trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
-    except SystemExit:
+    except SystemExit as stop:
         if trainer.interrupted:  # Lightning makes an exit of every interrupt
-            raise Terminated if terminator.called else KeyboardInterrupt from None
+            ended = terminator.called or isinstance(stop.__context__, Terminated)
+            raise Terminated if ended else KeyboardInterrupt from None
         raise
     except torch.OutOfMemoryError as error:
         raise InputError(
