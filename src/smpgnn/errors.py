@@ -47,6 +47,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return bare[near[0]] if near else None
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM or SIGHUP); treated like Ctrl-C."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """What a message shows of a value from a file: its text on one line, cut after `limit`."""
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
 def check_counts(*, at_least: int, **counts: Any) -> None:
     """Refuse numbers of channels or layers that are not whole or too small."""
     for name, value in counts.items():

@@ -143,7 +143,7 @@ def test_a_full_disk(size_run: Path, data: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert found.status == 2
-    assert f"{out} cannot be written (File too large)" in found.err
+    assert f"{out}: cannot be written (File too large)" in found.err
     assert out.read_text() == "old"
     assert sorted(f.name for f in data.parent.iterdir()) == ["in.csv", "out.csv"]
 

@@ -13,8 +13,9 @@ from smpgnn.cli.arguments import Parser, add_options, whole_number
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.report import add_report
 from smpgnn.cli.reproduce import add_reproduce
+from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.theory import add_theory
-from smpgnn.errors import InputError, one_sentence
+from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.options import TASKS
 
 EXAMPLES = {
@@ -193,10 +194,14 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     with interrupts.raising():
         try:
+            raise_when_ended()
             status = run(sys.argv[1:])
         except Exception as error:
             # an interrupt may have become another error on its way through a library
             status = _interrupted() if interrupts.interrupted() else _failed(error)
+        except Terminated:
+            print("smpgnn: ended by the system.", file=sys.stderr)
+            status = 143
         except KeyboardInterrupt:
             status = _interrupted()
     sys.exit(status)

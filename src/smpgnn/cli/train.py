@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from shlex import quote
 
 from smpgnn.cli.interrupts import importing
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.options import (
     TASKS,
     TrainOptions,
@@ -76,7 +76,6 @@ def train(arguments: argparse.Namespace) -> int:
             RunFolder(options.output).refuse_old()
     # from here on torch is needed, which takes its time to load
     with importing():
-        from smpgnn.training.callbacks import Terminated
         from smpgnn.training.train import train_run
 
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from smpgnn.data.graphml import read_graphml
 from smpgnn.data.raw_graph import RawEdge, RawGraph, assemble
 from smpgnn.data.tables import existing_file
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 FORMATS = (".json", ".jsonl", ".graphml", ".edgelist", ".txt", ".csv", ".tsv")
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
@@ -60,6 +60,8 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror or error}).") from error
 
 
 # Node-link JSON
@@ -96,6 +98,8 @@ def _parse(text: str, place: str) -> Any:
         raise InputError(
             f"{place} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from error
+    except ValueError as error:  # Python's limit of the digits of a whole number
+        raise InputError(f"{place} holds a number of thousands of digits: shorten it.") from error
     except RecursionError as error:
         raise InputError(f"{place} is nested too deeply to be a graph.") from error
 
@@ -121,7 +125,7 @@ def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = 
             raise InputError(f"{place}: node {position} has no 'id': give it one.")
         node = _identity(item["id"])
         if node in nodes:
-            raise InputError(f"{place}: two nodes have the id {node!r}: rename one.")
+            raise InputError(f"{place}: two nodes have the id {shown(repr(node))}: rename one.")
         nodes[node] = {key: value for key, value in item.items() if key != "id"}
     parallel = bool(data.get("multigraph", False))
     reserved = {"source", "target", "key"} if parallel else {"source", "target"}

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from smpgnn.checksums import add_last_line
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.files import replacing
 from smpgnn.training.module import GraphModule
 from smpgnn.training.peak import PeakMemory
@@ -104,10 +104,6 @@ class Keeper(pl.Callback):
         self.history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
         self.peak.mib = state_dict.get("peak_memory_mib", 0.0)  # older ones lack it
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM); treated like Ctrl-C."""
 
 
 class Terminator(pl.Callback):

@@ -215,7 +215,7 @@ def _molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
     kept = found.index.tolist()
     store = replace(found.store, y=targets.values[found.index].float())
     if saved is None:
-        given = frame[options.split_column].iloc[kept].tolist() if by_column else None
+        given = frame[options.split_column].iloc[kept] if by_column else None
         split = _split(options, store, targets.spec, given, [smiles[row] for row in kept])
     else:
         split = saved.splits.split_of_rows(found.index)
@@ -255,20 +255,11 @@ def _graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
     )
 
 
-def _given_parts(options: GraphsOptions) -> list[str | None]:
+def _given_parts(options: GraphsOptions) -> pd.Series[Any]:
     """The part that a column of the labels, or an attribute, names for each graph."""
-    from smpgnn.data.graphs import read_graphs
+    from smpgnn.data.graphs import graph_values
 
-    table = read_graphs(
-        options.path,
-        labels=options.labels or None,
-        target=options.split_column,
-        task="classification",
-    )
-    assert table.schema.targets is not None
-    assert table.store.y is not None
-    names = table.schema.targets.classes[0]
-    return [None if v != v else names[int(v)] for v in table.store.y[:, 0].tolist()]
+    return graph_values(options.path, options.split_column, labels=options.labels or None)
 
 
 def prepare_store(
@@ -276,7 +267,7 @@ def prepare_store(
     store: GraphStore,
     targets: TargetSpec,
     schema: GraphSchema | None,
-    given: list[str | None] | None = None,
+    given: pd.Series[Any] | None = None,
     saved: RunData | None = None,
     names: tuple[str, ...] | None = None,
 ) -> Prepared:
@@ -365,11 +356,16 @@ def _split(
     options: TableOptions,
     store: GraphStore,
     targets: TargetSpec,
-    given: list[Any] | None,
+    given: pd.Series[Any] | None,
     smiles: list[str] | None,
 ) -> Split:
     if given is not None:
-        return given_split(given, source=f"column '{options.split_column}'")
+        source = getattr(options, "labels", "") or options_source(options)
+        return given_split(
+            given.tolist(),
+            source=f"{source}, column '{options.split_column}'",
+            place=lambda row: place(given, row),
+        )
     if options.split == "scaffold":
         if smiles is None:
             raise InputError("--split scaffold: only molecules have scaffolds; take random.")

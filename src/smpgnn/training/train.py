@@ -26,9 +26,9 @@ from torch import nn
 from smpgnn.checksums import last_line_fits
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphBatch, GraphStore
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.options import TrainOptions
-from smpgnn.training.callbacks import Keeper, ProgressLine, Terminated, Terminator
+from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
 from smpgnn.training.memory import check_memory, context_rows, fitting_rows
 from smpgnn.training.module import GraphModule
@@ -248,9 +248,10 @@ def _fit(
     """Train from the checkpoint `start`, if there is one; `checked`: its checksum fits."""
     try:
         trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
-    except SystemExit:
+    except SystemExit as stop:
         if trainer.interrupted:  # Lightning makes an exit of every interrupt
-            raise Terminated if terminator.called else KeyboardInterrupt from None
+            ended = terminator.called or isinstance(stop.__context__, Terminated)
+            raise Terminated if ended else KeyboardInterrupt from None
         raise
     except torch.OutOfMemoryError as error:
         raise InputError(
