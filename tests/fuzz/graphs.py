@@ -42,14 +42,16 @@ def json_case(random: Random) -> Case:
     return _graph_case(random, random.choice(("g.json", "g.json", "g.jsonl")), data)
 
 
-def _graph_case(random: Random, name: str, data: bytes) -> Case:
+def _graph_case(
+    random: Random, name: str, data: bytes, models: tuple[str, ...] = ("GRAPHS", "NODES")
+) -> Case:
     files = {name: data}
-    if random.random() < 0.2:
+    if random.random() < 0.2 and "LISTS" not in models:
         files = {f"folder/{name}": data, "folder/other.json": json.dumps(graph(1)).encode()}
         name = "folder"
     interrupt = random.uniform(0, 0.03) if random.random() < 0.03 else None
     what = random.random()
-    model = random.choice(("GRAPHS", "NODES"))
+    model = random.choice(models)
     if what < 0.5:
         return Case(("predict", model, name, "-o", "out.csv"), files, ("out.csv",), interrupt)
     if what < 0.55:
@@ -58,6 +60,9 @@ def _graph_case(random: Random, name: str, data: bytes) -> Case:
     if what < 0.7:
         return Case(("evaluate", model, name), files, (), interrupt)
     words = ("train", "graphs", name, "--output", "run", "--device", "cpu")
+    if "LISTS" in models:
+        files["labels.csv"] = f"file,label\n{name},1\n".encode()
+        return Case((*words, "--labels", "labels.csv"), files, ("run",), interrupt)
     more = random.choice(
         (
             (),
@@ -170,7 +175,7 @@ def edges_case(random: Random) -> Case:
     tokens = ("source target", "{'w': 1}", "{", "}", "#", ",", ";", "\t", "\n", "1.5", '"', "a b c")
     made = random.random() < 0.3
     data = _edges(random) if made else mutated(random, _edge_seeds(), tokens)
-    return _graph_case(random, random.choice(_LIST_ENDINGS), data)
+    return _graph_case(random, random.choice(_LIST_ENDINGS), data, ("LISTS",))
 
 
 def _edges(random: Random) -> bytes:

@@ -40,17 +40,30 @@ def graph(number: int) -> dict[str, object]:
     }
 
 
+def edges(number: int) -> str:
+    """A ring of 3 to 6 nodes as an edge list."""
+    n = 3 + number % 4
+    return "".join(f"{v} {(v + 1) % n} {1.0 + v}\n" for v in range(n))
+
+
 def make_models(folder: Path) -> None:
-    """Train MOLECULES, CLASSES, GRAPHS and NODES into the folder."""
+    """Train MOLECULES, CLASSES, GRAPHS, NODES and, on edge lists, LISTS into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data.csv").write_text(table())
     lines = "\n".join(json.dumps(graph(number)) for number in range(12))
     (folder / "graphs.jsonl").write_text(lines)
+    (folder / "lists").mkdir()
+    for number in range(12):
+        (folder / "lists" / f"e{number}.txt").write_text(edges(number))
+    labels = "".join(f"e{number}.txt,{3 + number % 4}\n" for number in range(12))
+    (folder / "labels.csv").write_text(f"file,label\n{labels}")
     molecules = ("train", "molecules", folder / "data.csv")
     graphs = ("train", "graphs", folder / "graphs.jsonl")
     _do(*molecules, "--targets", "size", *_SMALL, "--output", folder / "MOLECULES")
     _do(*molecules, "--targets", "kind", *_SMALL, "--output", folder / "CLASSES")
     _do(*graphs, "--targets", "label", *_SMALL, "--output", folder / "GRAPHS")
+    lists = ("train", "graphs", folder / "lists", "--labels", folder / "labels.csv")
+    _do(*lists, "--targets", "label", "--task", "regression", *_SMALL, "--output", folder / "LISTS")
     _do(*graphs, "--targets", "end", "--level", "node", *_SMALL, "--output", folder / "NODES")
 
 

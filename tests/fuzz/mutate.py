@@ -36,8 +36,10 @@ def mutated(
 ) -> bytes:
     """One of the seeds after one or several random changes."""
     data = random.choice(seeds)
-    for _ in range(random.choice((1, 1, 1, 2, 3, most))):
-        data = random.choice(_CHANGES)(random, data, seeds, tokens)
+    gentle = random.random() < 0.4
+    for _ in range(1 if gentle else random.choice((1, 1, 1, 2, 3, most))):
+        change = random.choice(_GENTLE if gentle else _CHANGES)
+        data = change(random, data, seeds, tokens)
     return data[:400_000]
 
 
@@ -132,6 +134,18 @@ def _word(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence[
     return data.replace(random.choice(words), random.choice(others), random.choice((1, 1, -1)))
 
 
+def _swap(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence[str]) -> bytes:
+    """A word takes the value of another, or of an awkward text."""
+    words = list(re.finditer(rb"[\w.+-]+", data))
+    if not words:
+        return data
+    match = random.choice(words)
+    other = random.choice(words).group()
+    if random.random() < 0.5:
+        other = random.choice(random.choice((TEXTS, NUMBERS))).encode("utf-8", "surrogatepass")
+    return data[: match.start()] + other + data[match.end() :]
+
+
 def _encode(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence[str]) -> bytes:
     if random.random() < 0.7:
         return _flip(random, data, seeds, tokens)
@@ -140,6 +154,8 @@ def _encode(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequenc
 
 
 Change = Callable[[Random, bytes, Sequence[bytes], Sequence[str]], bytes]
+#: After these a file often remains readable, so that what is behind the reader is reached.
+_GENTLE: tuple[Change, ...] = (_number, _word, _lines, _swap)
 _CHANGES: tuple[Change, ...] = (
     _flip, _set, _cut, _remove, _repeat, _splice, _bad, _insert, _insert, _insert, _number,
     _number, _lines, _word, _encode,

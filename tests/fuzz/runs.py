@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,9 +13,10 @@ from fuzz.cases import Case, Maker
 from fuzz.graphs import replaced
 from fuzz.models import table
 from fuzz.mutate import NUMBERS, mutated
+from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata, to_json
 
 _RUNS = ("MOLECULES", "MOLECULES", "CLASSES", "GRAPHS", "NODES")
-_LEFT_OUT = (".png", ".lock")
+_LEFT_OUT = ("curves.png", "lock")
 
 
 def runs_maker(models: Path) -> Maker:
@@ -31,7 +33,7 @@ def runs_maker(models: Path) -> Maker:
         elif random.random() < 0.03:  # of another run
             files[which] = random.choice(list(runs.values())).get(which, b"")
         else:
-            files[which] = _damaged(random, which, files[which])
+            files = _damaged(random, which, files)
         task = "molecules" if name in ("MOLECULES", "CLASSES") else "graphs"
         data = ("data.csv", table().encode()) if task == "molecules" else ("g.jsonl", graphs)
         content = {f"run/{key}": value for key, value in files.items()}
@@ -63,27 +65,42 @@ def _files(run: Path) -> dict[str, bytes]:
     return {
         file.name: file.read_bytes()
         for file in sorted(run.iterdir())
-        if file.is_file() and file.suffix not in _LEFT_OUT
+        if file.is_file() and file.name not in _LEFT_OUT
     }
 
 
-def _damaged(random: Random, name: str, data: bytes) -> bytes:
-    tokens = ("epoch", "null", "{", "}", "[", "]", ",", ":", "nan", "\n")
-    if random.random() < 0.5:
-        return mutated(random, [data], tokens)
+def _damaged(random: Random, name: str, files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files with one of them changed; half of the time with checksums that fit the change."""
+    tokens = ("epoch", "null", "{", "}", "[", "]", ",", ":", "nan", "\n", "train", "test")
+    data = files[name]
+    if random.random() < 0.3:
+        return {**files, name: mutated(random, [data], tokens)}
     if name.endswith(".json"):
-        return json.dumps(replaced(random, json.loads(data)), indent=1).encode("utf-8", "replace")
+        return {**files, name: _json(replaced(random, json.loads(data)))}
     if name.endswith(".safetensors"):
-        return _header(random, data)
+        return {**files, name: _header(random, data)}
     if name.endswith(".ckpt"):
-        return _checkpoint(random, data)
-    return mutated(random, [data], tokens, most=1)
+        return {**files, name: _checkpoint(random, data)}
+    changed = mutated(random, [data], tokens, most=1)
+    before, after = (sha256(text).hexdigest().encode() for text in (data, changed))
+    new = {**files, name: changed}
+    for other, text in files.items():
+        if other.endswith(".json") and before in text:
+            new[other] = _json(json.loads(text.replace(before, after)))
+    return new
+
+
+def _json(content: Any) -> bytes:
+    if not isinstance(content, dict):
+        return json.dumps(content).encode("utf-8", "replace")
+    return to_json({key: value for key, value in content.items() if key != "sha256"}).encode()
 
 
 def _header(random: Random, data: bytes) -> bytes:
     """A model whose header is sound JSON with other values."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = sealed_metadata(header["__metadata__"])
     what = random.random()
     if what < 0.75:  # spec, task and source, which are JSON inside of JSON
         content = json.loads(header["__metadata__"]["content"])
@@ -97,9 +114,10 @@ def _header(random: Random, data: bytes) -> bytes:
         header["__metadata__"] = replaced(random, header["__metadata__"])
     else:
         header = replaced(random, header)
-    text = json.dumps(header).encode()
+    text = json.dumps(header, separators=(",", ":")).encode()
     size = len(text) if random.random() < 0.95 else int(float(random.choice(NUMBERS[:20]))) % 2**63
-    return size.to_bytes(8, "little") + text + data[8 + length :]
+    changed = size.to_bytes(8, "little") + text + data[8 + length :]
+    return seal_safetensors(changed) if safetensors_fits(changed) is not None else changed
 
 
 def _checkpoint(random: Random, data: bytes) -> bytes:
@@ -112,4 +130,5 @@ def _checkpoint(random: Random, data: bytes) -> bytes:
         torch.save(replaced(random, content), sink)
     except (TypeError, ValueError, RuntimeError, AttributeError, OverflowError):
         return data[: len(data) // 2]
-    return sink.getvalue()
+    changed = sink.getvalue()
+    return changed + f"\nsha256 {sha256(changed).hexdigest()}\n".encode()

@@ -132,7 +132,7 @@ def smiles_case(random: Random) -> Case:
 
 def _smiles(random: Random) -> str:
     if random.random() < 0.4:
-        seeds = [seed.encode() for seed in _SEEDS]
+        seeds = [*(seed.encode() for seed in _SEEDS), *corpus("smiles")[0].splitlines()]
         tokens = (*_ATOMS, *_LINKS, *_RINGS, "(", ")", "[", "]")
         return mutated(random, seeds, tokens, most=6).decode("utf-8", "replace")[:2000]
     parts: list[str] = []

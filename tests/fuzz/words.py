@@ -23,7 +23,7 @@ _INPUTS = (
     "data.csv", "data.csv", "graphs.jsonl", "graphs.jsonl", "MOLECULES", "GRAPHS", "NODES",
     "CLASSES", "zinc", "folder", "none.csv", "", ".", "/dev/null", "empty", "models", "pretrained",
     "cycles", "/dev/stdin", "/proc/self/mem", "x" * 300, "a\udcffb", "MOLECULES/model.safetensors",
-    "MOLECULES/run.json", "config.yaml", "\0",
+    "MOLECULES/run.json", "config.yaml",
 )  # fmt: skip
 _FILES = ("--output", "-o", "--markdown", "--figures", "--work-dir", "--results")
 
@@ -161,7 +161,8 @@ def _parser_of(words: list[str]) -> argparse.ArgumentParser:
 
 def _harmless(random: Random, words: list[str]) -> list[str]:
     """The words without any that would write elsewhere, or start work that takes long by right."""
-    kept = [word for word in words if not _leads_out(word)]
+    # no system can pass on a zero byte
+    kept = [word.replace("\0", "") for word in words if not _leads_out(word)]
     if "reproduce" in kept and "--dry-run" not in kept:
         kept.append("--dry-run")
     if "theory" in kept[:1] and kept[1:2] not in ([], ["expressivity"]):

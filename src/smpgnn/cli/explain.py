@@ -99,12 +99,12 @@ def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], 
     from smpgnn.training.draw_molecules import molecules_svg
 
     place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
 
     def draw(entry: Molecule, row: int) -> None:
+        try:  # with the first figure: a table that cannot be read leaves no folder
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
         for number, name in enumerate(scores):
             end = "" if len(scores) == 1 else f"-{number + 1}-{file_name(name)}"
             write_text(place / f"row-{row}{end}.svg", molecules_svg([entry], number, name))
