@@ -40,8 +40,9 @@ def test_graphs(graph_run: Result) -> None:
     assert (graph_run.folder / "metrics.csv").exists()
     model = smpgnn.load(graph_run.folder)
     frame = model.predict(with_graph_targets())
-    assert list(frame.columns) == ["predicted_y"]
+    assert list(frame.columns) == ["predicted_y", "error"]
     assert len(frame) == 12
+    assert frame["error"].isna().all()
     # one by one gives the same, with or without targets in the graphs
     alone = [float(model.predict([path_graph(3 + i % 4)])["predicted_y"][0]) for i in range(12)]
     assert frame["predicted_y"].tolist() == pytest.approx(alone, rel=1e-4)
@@ -72,7 +73,12 @@ def test_the_task_of_a_target_can_be_told(tmp_path: Path) -> None:
     result = smpgnn.train(
         "graphs", graphs, task="classification", output=str(tmp_path / "run"), **SMALL
     )
-    assert result.saved.task.columns() == ["predicted_y", "p_0", "p_1", "p_2"]
+    assert result.saved.task.columns() == [
+        "predicted_y",
+        "probability_y_0",
+        "probability_y_1",
+        "probability_y_2",
+    ]
 
 
 def test_cycles_and_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

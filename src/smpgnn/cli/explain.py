@@ -56,14 +56,15 @@ def explain(arguments: argparse.Namespace) -> int:
     if not model.reads_smiles:
         if arguments.figures:
             raise InputError("--figures: only molecules can be drawn; this model takes graphs.")
-        graphs, missed = explain_graphs(
+        graphs, failed, missed = explain_graphs(
             model,
             arguments.data,
             arguments.output,
             steps=arguments.steps,
             progress=show_rate("graphs"),
         )
-        print(f"{graphs} graphs explained in {arguments.output}")
+        print(f"{graphs - failed} graphs explained in {arguments.output}")
+        _say_failed(failed)
         _say_missed(missed)
         return 0
     existing_file(arguments.data)
@@ -78,10 +79,14 @@ def explain(arguments: argparse.Namespace) -> int:
         progress=show_rate("rows"),
     )
     print(f"{rows - failed} molecules explained in {arguments.output}")
-    if failed:
-        print(f"{failed} of the rows could not be read: the column 'error' says why.")
+    _say_failed(failed)
     _say_missed(missed)
     return 0
+
+
+def _say_failed(failed: int) -> None:
+    if failed:
+        print(f"{failed} others have no prediction: the column 'error' says why.")
 
 
 def _say_missed(missed: float) -> None:

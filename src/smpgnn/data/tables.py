@@ -14,7 +14,7 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -117,6 +117,20 @@ def require_columns(
                 f"{where} has no column '{name}'{hint}: its columns are {listing(available)}."
             )
     return tuple(wanted)
+
+
+def free_names(wanted: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+    """The wanted names for new columns; a name that is taken gets the end '_2', '_3', …"""
+    used = set(taken)
+    names = []
+    for name in wanted:
+        free, number = name, 1
+        while free in used:
+            number += 1
+            free = f"{name}_{number}"
+        used.add(free)
+        names.append(free)
+    return names
 
 
 def listing(names: Sequence[object], limit: int = 20) -> str:

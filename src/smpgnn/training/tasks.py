@@ -13,6 +13,7 @@ from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricColl
 from torchmetrics.classification import MulticlassAccuracy
 
 from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.tables import free_names
 from smpgnn.errors import InputError
 from smpgnn.plain import from_plain
 from smpgnn.training.metrics import BinaryLabelAccuracy, LogMSEBySize
@@ -269,7 +270,8 @@ class Classification(OneLevelTask):
         return output - others
 
     def columns(self) -> list[str]:
-        return [f"predicted_{self.name}", *(f"p_{label}" for label in self.classes)]
+        shares = [f"probability_{self.name}_{label}" for label in self.classes]
+        return free_names([f"predicted_{self.name}", *shares])
 
     def predict(self, output: Tensor) -> list[list[Any]]:
         shares = output.float().softmax(1)
@@ -316,7 +318,7 @@ class MultiLabel(OneLevelTask):
 
     def score_names(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)
-        return [f"{name}={labels[1]}" for name, labels in pairs]
+        return free_names([f"{name}={labels[1]}" for name, labels in pairs])
 
     def scores(self, output: Tensor) -> Tensor:
         """The logarithms of the odds of each label."""
@@ -324,11 +326,13 @@ class MultiLabel(OneLevelTask):
 
     def columns(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)
-        return [
-            column
-            for name, labels in pairs
-            for column in (f"predicted_{name}", f"p_{name}_{labels[1]}")
-        ]
+        return free_names(
+            [
+                column
+                for name, labels in pairs
+                for column in (f"predicted_{name}", f"probability_{name}_{labels[1]}")
+            ]
+        )
 
     def predict(self, output: Tensor) -> list[list[Any]]:
         rows = []
