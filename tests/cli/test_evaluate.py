@@ -1,4 +1,4 @@
-"""smpgnn evaluate: the split that the run saved, a table of one's own, and runs of older versions."""
+"""smpgnn evaluate: the saved split, data of one's own, and runs of older versions."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
             options = replace(options, data_dir=arguments.data_dir)
         if isinstance(options, TableOptions) and not getattr(options, "path", ""):
             raise InputError(
-                f"{arguments.run}: was trained from Python: evaluate it from Python, too."
+                f"{arguments.run}: was trained from Python: evaluate it there, with "
+                "smpgnn.load(RUN).evaluate(graphs)."
             )
         if saved is None and isinstance(options, TableOptions):
             print(run.split_again(), file=sys.stderr)

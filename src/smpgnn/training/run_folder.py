@@ -100,15 +100,20 @@ class RunFolder:
 
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / "lock")
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+        lock = FileLock(self.path / "lock")
+        try:
             lock.acquire(blocking=False)
-        except Timeout as error:
+        except Timeout as error:  # an OSError, too
             raise InputError(
                 f"{self.path}: another process is training here: wait for its end, or choose "
                 "another --output."
             ) from error
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+            raise InputError(
+                f"{self.path}: cannot be written: {error.strerror or error}."
+            ) from error
         try:
             yield
         finally:
