@@ -88,6 +88,8 @@ def with_edges(*edges: object) -> str:
         ("g.csv", "a,b\n,c\n", "line 2: a node has no name"),
         ("g.txt", "a b {'w': open('x')}\n", "line 1: .* cannot be read as attributes"),
         ("g.txt", "a b {1}\n", "line 1: .* cannot be read as attributes"),
+        ("g.json", '{"nodes": [{"id": "\\ud800"}], "edges": []}', "half of a surrogate pair"),
+        ("g.txt", "a b {'w': '\\udc00'}", "line 1 holds half of a surrogate pair"),
         ("g.gml", "graph []", r"unknown ending: the known ones are \.json, \.jsonl"),
     ],
 )
