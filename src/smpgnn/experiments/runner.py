@@ -12,7 +12,7 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.experiments.plan import Final, Job, Pilot, Plan
 from smpgnn.experiments.protocol import CHOSEN, settings_of
 from smpgnn.experiments.records import Choice, Trial, write_choice
@@ -58,10 +58,6 @@ class Summary:
     left: int
     failed: tuple[tuple[str, str], ...]
     stopped: str
-
-
-class Terminated(KeyboardInterrupt):
-    """The system asks to end (SIGTERM)."""
 
 
 class Runner:
@@ -160,7 +156,12 @@ class Runner:
         log = str(Path(self.plan.work_dir) / "logs" / f"worker-{self._started}.log")
         threads = max(1, _cores() // self.jobs)
         process = context.Process(target=work, args=(theirs, log, threads), daemon=True)
-        process.start()
+        # Ctrl-C reaches all processes of a terminal: a worker ignores it from its first moment on
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._started += 1
         worker = _Worker(process, ours, log)
