@@ -8,8 +8,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from smpgnn.cli.trust import import_trusted
 from smpgnn.errors import InputError
-from smpgnn.options import TableOptions
+from smpgnn.options import TableOptions, ZincOptions
 from smpgnn.pretrained import named, shipped
 
 
@@ -44,6 +45,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
             raise InputError(
                 f"{arguments.run}: was trained from Python: evaluate it from Python, too."
             )
+        if isinstance(options, ZincOptions):
+            import_trusted(arguments, options.data_dir, subset=not options.full)
         test = prepare(options).splits.test
         metrics = evaluate_store(
             model.network,
