@@ -369,8 +369,9 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
         rule = "must not be negative"
     elif name in _BELOW and value >= _BELOW[name]:
         rule = f"must be below {_BELOW[name]}"
-    elif name in _AT_MOST and value > _AT_MOST[name]:
-        rule = f"must be at most {_AT_MOST[name]:g}"
+    elif name in _AT_MOST and abs(value) > _AT_MOST[name]:
+        most = f"{_AT_MOST[name]:g}"
+        rule = f"must be at least -{most}" if value < 0 else f"must be at most {most}"
     if rule:
         raise InputError(f"{where}: {name} {rule}, not {quoted(value)}.")
     return value
