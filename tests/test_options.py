@@ -105,6 +105,10 @@ def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], message: str) 
     assert "\n" not in str(caught.value)
 
 
+def test_paths_are_names_of_files() -> None:
+    assert with_values(CyclesOptions(), {"output": Path("a") / "b"}, "x").output == "a/b"
+
+
 def test_lists_are_checked_entry_by_entry() -> None:
     assert with_values(MoleculesOptions(), {"targets": "logS"}, "x").targets == ("logS",)
     assert with_values(MoleculesOptions(), {"split_fractions": [1, "0.5", 0.1]}, "x") == replace(

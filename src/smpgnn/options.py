@@ -6,6 +6,7 @@ Nothing here needs torch, so that help and errors answer at once.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -350,6 +351,7 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
             raise wrong
     elif hint is str:
         value = "none" if value is None and "none" in choices else value
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(value, str) or not _is_text(value):
             raise wrong
     else:

@@ -22,6 +22,8 @@ GRAPHS = "train graphs {} --epochs 1 --device cpu --output out"
 #: What is wrong: the command line, and what its one line of errors must hold.
 COMMANDS: dict[str, tuple[str, str]] = {
     # words
+    "a word of 5,000 letters": ("w" * 5000, "smpgnn: argument VERB: invalid choice: 'www"),
+    "a run of 5,000 letters": ("info " + "r" * 5000, "smpgnn: rrr"),
     "no such verb": ("fly", "invalid choice: 'fly'"),
     "no task": ("train", "name a task: cycles, properties, zinc, molecules, graphs"),
     "no such task": ("train cats", "invalid choice: 'cats'"),

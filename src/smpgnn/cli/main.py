@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -219,7 +220,8 @@ def _failed(error: Exception) -> int:
         text = f"{name}{error.strerror}."
     else:
         raise error
-    print(text if text.startswith("smpgnn ") else f"smpgnn: {text}", file=sys.stderr)
+    text = re.sub(r"\S{400,}", lambda long: long[0][:80] + "…", text)
+    print(text if text.startswith(("smpgnn ", "smpgnn:")) else f"smpgnn: {text}", file=sys.stderr)
     return 2
 
 
