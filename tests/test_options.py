@@ -76,6 +76,7 @@ def test_every_yaml_file_of_the_repository_is_valid(path: Path) -> None:
         ({"lr": 10**400}, "lr must be a number, not "),
         ({"lr": "1e400"}, "lr must be a number, not "),
         ({"lr": 1e300}, "lr must be at most 1000, not 1e+300."),
+        ({"set_scale": -1e300}, "set_scale must be at least -1e+06, not -1e+300."),
         ({"epochs": 10**5000}, "epochs must be at most 1e+09, not a very long int."),
         ({"k" * 5000: 1}, "unknown key 'kkk"),
         ({"output": "a\0b"}, "output must be text, not 'a"),
@@ -102,6 +103,10 @@ def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], message: str) 
         with_values(CyclesOptions(), values, "here")
     assert str(caught.value).startswith(f"here: {message}")
     assert "\n" not in str(caught.value)
+
+
+def test_paths_are_names_of_files() -> None:
+    assert with_values(CyclesOptions(), {"output": Path("a") / "b"}, "x").output == "a/b"
 
 
 def test_lists_are_checked_entry_by_entry() -> None:

@@ -6,6 +6,7 @@ Nothing here needs torch, so that help and errors answer at once.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -350,6 +351,7 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
             raise wrong
     elif hint is str:
         value = "none" if value is None and "none" in choices else value
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if not isinstance(value, str) or not _is_text(value):
             raise wrong
     else:
@@ -369,8 +371,9 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
         rule = "must not be negative"
     elif name in _BELOW and value >= _BELOW[name]:
         rule = f"must be below {_BELOW[name]}"
-    elif name in _AT_MOST and value > _AT_MOST[name]:
-        rule = f"must be at most {_AT_MOST[name]:g}"
+    elif name in _AT_MOST and abs(value) > _AT_MOST[name]:
+        most = f"{_AT_MOST[name]:g}"
+        rule = f"must be at least -{most}" if value < 0 else f"must be at most {most}"
     if rule:
         raise InputError(f"{where}: {name} {rule}, not {quoted(value)}.")
     return value

@@ -22,6 +22,8 @@ GRAPHS = "train graphs {} --epochs 1 --device cpu --output out"
 #: What is wrong: the command line, and what its one line of errors must hold.
 COMMANDS: dict[str, tuple[str, str]] = {
     # words
+    "a word of 5,000 letters": ("w" * 5000, "smpgnn: argument VERB: invalid choice: 'www"),
+    "a run of 5,000 letters": ("info " + "r" * 5000, "smpgnn: rrr"),
     "no such verb": ("fly", "invalid choice: 'fly'"),
     "no task": ("train", "name a task: cycles, properties, zinc, molecules, graphs"),
     "no such task": ("train cats", "invalid choice: 'cats'"),
@@ -54,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "huber of classes": (
         "train molecules data.csv --targets kind --objective mae+huber --output out",
         "--objective mae+huber: is for regression, and 'kind' holds classes"),
+    "negative rate with an exponent": ("train cycles --lr -1e-3", "lr must be above 0, not -0.001"),
     "absurd rate": ("train cycles --lr 1e300", "lr must be at most 1000, not 1e+300"),
     "infinite rate": ("train cycles --lr inf", "lr must be a number, not inf"),
     "absurd decay": ("train cycles --weight-decay 1e39", "weight_decay must be at most 1000"),
@@ -154,6 +157,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predictions to nowhere": ("predict RUN data.csv -o no/where.csv", "create "),
     "predictions to a device": ("predict RUN data.csv -o /dev/full", "not a regular file"),
     "predictions under a file": ("predict RUN data.csv -o data.csv/o.csv", "data.csv/o.csv"),
+    "a page into a folder": ("report --results records -o .", "'.': is a folder: give the name of"),
+    "a page without a name": ("report --results records --output=", "give the name of a file"),
+    "a page of a long name": ("report --results records -o " + "a" * 300, "File name too long"),
+    "tables into a folder": ("report --results records --markdown graphs", "is a folder: give"),
+    "a page under a file": ("report --results records -o data.csv/p.html", "cannot be written"),
+    "counts into a folder": ("theory expressivity -o graphs", "'graphs': is a folder: give the"),
     # going on
     "resume without a name": ("train cycles --resume", "--resume: name the run to go on with"),
     "resume of nothing": ("train cycles --output none --resume", "none: holds no run"),
@@ -256,6 +265,7 @@ def place(
     (folder / "DAMAGED" / "run.json").write_text('{"test": ')
     (folder / "RUN").symlink_to(size_run)
     (folder / "KIND").symlink_to(kind_run)
+    (folder / "records").mkdir()
     os.mkfifo(folder / "pipe.yaml")
     return folder
 

@@ -20,10 +20,11 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
+        # older versions of Python take -1e-3 for an option
+        self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 
     def error(self, message: str) -> NoReturn:
-        short = re.sub(r"\S{200,}", lambda long: long[0][:80] + "…", message)
-        raise InputError(f"{self.prog}: {short} (see {self.prog} --help).")
+        raise InputError(f"{self.prog}: {message} (see {self.prog} --help).")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

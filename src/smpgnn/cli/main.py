@@ -238,7 +238,7 @@ def _failed(error: Exception) -> int:
     else:
         raise error
     text = one_sentence(text)
-    print(text if text.startswith("smpgnn ") else f"smpgnn: {text}", file=sys.stderr)
+    print(text if text.startswith(("smpgnn ", "smpgnn:")) else f"smpgnn: {text}", file=sys.stderr)
     return 2
 
 

@@ -22,6 +22,7 @@ _TOLD = {
     "MASTER_PORT": 1,
     "OMP_NUM_THREADS": 1,
     "SLURM_NTASKS": 1,
+    "SLURM_STEP_NUM_TASKS": 1,
     "SLURM_NTASKS_PER_NODE": 1,
     "SLURM_NNODES": 1,
     "SLURM_PROCID": 0,
@@ -50,6 +51,14 @@ def _is_whole(text: str) -> bool:
     return text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 10
 
 
+def started_processes() -> int:
+    """How many processes torchrun or srun have started, as `check_environment` has checked it."""
+    for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
+        if name in os.environ:
+            return int(os.environ[name])
+    return 1
+
+
 def first_process() -> bool:
     """Whether this process is the one that writes, of those that train together.
 
@@ -57,6 +66,12 @@ def first_process() -> bool:
     """
     names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     return all(os.environ.get(name, "0") == "0" for name in names)
+
+
+#: Seconds between two looks at the other processes.
+_PAUSE = 0.1
+#: By this variable a process that Lightning starts knows which one has started it.
+_PARENT = "SMPGNN_PARENT"
 
 
 @contextlib.contextmanager
@@ -69,7 +84,11 @@ def watching(trainer: Any, sentence: str) -> Iterator[None]:
         yield
         return
     done = threading.Event()
-    threading.Thread(target=_watch, args=(trainer, sentence, done), daemon=True).start()
+    told = os.environ.pop(_PARENT, "")
+    parent = int(told) if _is_whole(told) else os.getppid()
+    os.environ[_PARENT] = str(os.getpid())  # for the processes that Lightning starts
+    watch = threading.Thread(target=_watch, args=(trainer, parent, sentence, done), daemon=True)
+    watch.start()
     try:
         yield
     except RuntimeError as error:
@@ -82,18 +101,27 @@ def watching(trainer: Any, sentence: str) -> Iterator[None]:
         raise InputError(sentence) from error
     finally:
         done.set()
+        os.environ.pop(_PARENT, None)
 
 
-def _watch(trainer: Any, sentence: str, done: threading.Event) -> None:
+def _watch(trainer: Any, parent: int, sentence: str, done: threading.Event) -> None:
     started_here = int(os.environ.get("LOCAL_RANK", "0")) > 0
-    parent = os.getppid()
-    while not done.wait(0.1):
-        children = getattr(trainer.strategy.launcher, "procs", [])
+    looks = 0
+    while not done.wait(_PAUSE):
+        launcher = trainer.strategy.launcher
+        children = getattr(launcher, "procs", [])
+        looks += len(children) == trainer.strategy.num_processes - 1
+        if looks == 10:
+            # Lightning watches this list, too, every five seconds, and would kill this process
+            # without a word; for an empty one it stops to do so.
+            launcher.procs = list(children)
+            children.clear()
+            children = launcher.procs
         status = next((child.returncode for child in children if child.poll()), 0)
         orphaned = started_here and os.getppid() != parent
         if trainer.interrupted:  # it ends already, and says why
             return
-        if status in (2, 130):  # this one has the same reason to end, or the other has said it
+        if status in (2, 130):  # this one has the same reason to end, or the other has said why
             if not done.wait(2) and not trainer.interrupted:
                 os._exit(status)
             return

@@ -40,6 +40,7 @@ from smpgnn.training.processes import (
     first_process,
     in_group,
     leave_group,
+    started_processes,
     watching,
 )
 from smpgnn.training.recorded import RecordedOutputs, Recorder, can_record
@@ -301,11 +302,11 @@ def _check_checkpoint(path: str, module: GraphModule, *, sealed: bool) -> bool:
 
 
 def _check_devices(options: TrainOptions, device: torch.device) -> None:
-    started = int(os.environ.get("WORLD_SIZE", "1"))
+    started = started_processes()
     if started not in (1, options.devices * options.nodes):
         raise InputError(
             f"--devices {options.devices} --nodes {options.nodes}: but {started} processes were "
-            "started: give the numbers that torchrun was given."
+            "started: give the numbers that torchrun or srun was given."
         )
     if options.auto_batch and options.devices * options.nodes > 1:
         raise InputError(  # each would see other free memory, and cut other batches
