@@ -294,6 +294,19 @@ def test_an_old_checkpoint_that_is_flipped_ends_in_a_sentence_or_goes_on(
         refused(lambda: smpgnn.train("molecules", output=".", resume=True, quiet=True))
 
 
+@pytest.mark.parametrize("history", ["[{}]", '[{"epoch": "one"}]', "[1]", "7", "{", "null"])
+def test_an_old_checkpoint_with_another_history_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: str
+) -> None:
+    folder = Path(shutil.copytree(OLD, tmp_path / "run"))
+    monkeypatch.chdir(folder)
+    content = torch.load(folder / "last.ckpt", weights_only=True)
+    content["callbacks"]["Keeper"]["history"] = history
+    torch.save(content, folder / "last.ckpt")
+    with pytest.raises(InputError, match=r"last\.ckpt: is damaged, or no checkpoint"):
+        smpgnn.train("molecules", output=".", resume=True, quiet=True)
+
+
 def test_a_packed_checkpoint_that_would_grow_is_refused(run: Path) -> None:
     for name in ("data.json", "splits.csv"):
         (run / name).unlink()  # as in an old run, where no checksum is asked for

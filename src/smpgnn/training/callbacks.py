@@ -103,6 +103,12 @@ class Keeper(pl.Callback):
         self.stopped = state_dict["stopped"]
         self.history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
+        needed = {"epoch", "seconds", "train_loss", f"val_{self.saved.task.monitor}"}
+        numbers = [self.seconds_before, *(v for line in self.history for v in line.values())]
+        if not all(isinstance(value, int | float) for value in numbers) or not all(
+            needed <= line.keys() for line in self.history
+        ):
+            raise InputError("the checkpoint has no history of this run")
         self.peak.mib = state_dict.get("peak_memory_mib", 0.0)  # older ones lack it
 
 
