@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import import_trusted
 from smpgnn.errors import InputError
-from smpgnn.options import TableOptions
+from smpgnn.options import TableOptions, ZincOptions
 from smpgnn.pretrained import named, shipped
 
 
@@ -59,6 +60,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
             )
         if saved is None and isinstance(options, TableOptions):
             print(run.split_again(), file=sys.stderr)
+        if isinstance(options, ZincOptions):
+            import_trusted(arguments, options.data_dir, subset=not options.full)
         test = prepare(options, saved).splits.test
         metrics = evaluate_store(
             model.network,

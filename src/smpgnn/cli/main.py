@@ -15,6 +15,7 @@ from smpgnn.cli.report import add_report
 from smpgnn.cli.reproduce import add_reproduce
 from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.theory import add_theory
+from smpgnn.cli.trust import add_trust_pickle
 from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.files import discard_unfinished
 from smpgnn.options import TASKS
@@ -81,6 +82,8 @@ def _add_train(verbs: Any) -> None:
                 "--preset", choices=("paper",), help="settings of the paper's experiment"
             )
         add_options(parser, kind, leave_out=("path",) if has_path else ())
+        if name == "zinc":
+            add_trust_pickle(parser)
         parser.set_defaults(parser=parser)
 
 
@@ -103,6 +106,7 @@ def _add_evaluate(verbs: Any) -> None:
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    add_trust_pickle(parser)
     parser.set_defaults(parser=parser)
 
 
@@ -151,6 +155,7 @@ def _add_info(verbs: Any) -> None:
     radius = whole_number(1, 10**9)
     parser.add_argument("--context-radius", metavar="R", type=radius, help="likewise (local)")
     parser.add_argument("--checkpoint", action="store_true", help="likewise")
+    add_trust_pickle(parser)
     parser.set_defaults(parser=parser)
 
 
