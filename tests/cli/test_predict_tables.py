@@ -126,7 +126,7 @@ def test_a_cell_of_any_length_is_kept(size_run: Path, data: Path) -> None:
     frame.to_csv(data, index=False)
     found = predicted(size_run, data)
     assert found["note"].str.len().tolist() == [140_000] * 12
-    assert found["error"][3] == "the SMILES has 150,000 characters, more than 20,000"
+    assert found["error"][3] == "the SMILES has 150,000 characters, more than 5,000"
     assert found.index[found["error"].notna()].tolist() == [2, 3, 5]
 
 

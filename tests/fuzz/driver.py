@@ -79,10 +79,12 @@ class Driver:
     ) -> Report:
         """Try cases `first`, `first + 1`, …, each made from the seed and its number alone."""
         report = Report(name, seed)
-        with self._place() as folder, Program() as program:
+        names = [model.name for model in self.models.iterdir()]
+        with self._place() as folder, Program(names) as program, _Watch() as watch:
             number = first
             while report.seconds < seconds and report.cases != most:
                 begun = time.monotonic()
+                watch.alive()
                 case = make(Random(f"{seed}/{name}/{number}"))
                 what, outcome = self._broken(program, folder, case)
                 report.seconds += time.monotonic() - begun
@@ -124,11 +126,7 @@ class Driver:
         case.save(folder)
         before = _content(folder)
         _write_command(self.scratch / "command.sh", case)
-        faulthandler.dump_traceback_later(_HANG, exit=True, file=sys.__stderr__)
-        try:
-            outcome = program.call(case.words, interrupt=case.interrupt, trains=case.trains)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        outcome = program.call(case.words, interrupt=case.interrupt, trains=case.trains)
         what = broken(case, outcome, before, _content(folder))
         os.chdir(folder)
         _empty(folder)
@@ -172,6 +170,25 @@ class Driver:
         text = f"{failure.what}\n\n{failure.outcome.err}\n{failure.outcome.error}"
         (folder / "what.txt").write_text(text, "utf-8", "backslashreplace")
         failure.folder = folder
+
+
+class _Watch:
+    """Ends the process with a traceback where a call hangs that no signal can interrupt."""
+
+    def __init__(self) -> None:
+        self._armed = float("-inf")
+
+    def __enter__(self) -> _Watch:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        faulthandler.cancel_dump_traceback_later()
+
+    def alive(self) -> None:
+        """To be called between cases."""
+        if time.monotonic() - self._armed > _HANG / 10:
+            self._armed = time.monotonic()
+            faulthandler.dump_traceback_later(_HANG, exit=True, file=sys.__stderr__)
 
 
 def _write_command(file: Path, case: Case) -> None:

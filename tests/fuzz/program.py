@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -60,12 +60,15 @@ class Outcome:
 class Program:
     """Calls of the program from one working folder after the other.
 
-    Use as a context manager: while it is open, the process has no network, an address space of
-    limited size, and file descriptor 2 is captured.
+    `models` are names of models that are never damaged, and so are loaded once. Use as a context
+    manager: while it is open, the process has no network, an address space of limited size, and
+    file descriptor 2 is captured.
     """
 
-    def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:
-        self.seconds, self.memory = seconds, memory
+    def __init__(
+        self, models: Collection[str] = (), seconds: float = SECONDS, memory: int = MEMORY
+    ) -> None:
+        self.models, self.seconds, self.memory = models, seconds, memory
         self._stack = contextlib.ExitStack()
         self._trains = False
 
@@ -73,8 +76,10 @@ class Program:
         from pytorch_lightning import Trainer
 
         from smpgnn.cli import main as entry
+        from smpgnn.training import predict
 
-        stack, fit = self._stack, Trainer.fit
+        stack, fit, load = self._stack, Trainer.fit, predict.load_model
+        loaded = functools.cache(load)
         parser = functools.cache(entry.build_parser)  # which takes longer than most cases
 
         def start(trainer: Trainer, *args: Any, **kwargs: Any) -> None:
@@ -82,12 +87,16 @@ class Program:
                 raise Started
             fit(trainer, *args, **kwargs)
 
+        def load_model(path: str | Path) -> Any:
+            return (loaded if path in self.models else load)(path)
+
         def no_network(*_: object) -> NoReturn:
             raise OSError("there is no network")
 
         cache = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(mock.patch.object(entry, "build_parser", parser))
         stack.enter_context(mock.patch.object(Trainer, "fit", start))
+        stack.enter_context(mock.patch.object(predict, "load_model", load_model))
         stack.enter_context(mock.patch.object(socket.socket, "connect", no_network))
         stack.enter_context(mock.patch.object(socket, "getaddrinfo", no_network))
         stack.enter_context(mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}))
@@ -140,6 +149,8 @@ class Program:
                 place = _place(failure)
             else:
                 status = 0
+        if interrupt is not None:
+            _forget_modes()
         seconds = time.process_time() - begun
         grown = (_memory("VmHWM") - before) / 2**20
         if sys.exc_info()[0] is None:
@@ -148,6 +159,17 @@ class Program:
         text = err.buffer.getvalue().decode("utf-8") + self._captured()  # type: ignore[attr-defined]
         shown = out.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
         return Outcome(status, shown, text, error, place, started, seconds, grown)
+
+
+def _forget_modes() -> None:
+    """Modes of torch that an interrupt left behind; the process of a real call would have ended."""
+    import torch
+    from torch._C import _len_torch_function_stack
+    from torch.overrides import _pop_mode
+
+    while _len_torch_function_stack():
+        _pop_mode()
+    torch.set_grad_enabled(True)
 
 
 def _place(failure: BaseException) -> str:

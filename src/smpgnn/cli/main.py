@@ -17,6 +17,7 @@ from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.theory import add_theory
 from smpgnn.cli.trust import add_trust_pickle
 from smpgnn.errors import InputError, Terminated, one_sentence
+from smpgnn.files import discard_unfinished
 from smpgnn.options import TASKS
 
 EXAMPLES = {
@@ -197,22 +198,32 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name may hold what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
-    with interrupts.raising():
-        try:
-            raise_when_ended()
-            status = run(sys.argv[1:])
-        except Exception as error:
-            # an interrupt may have become another error on its way through a library
-            status = _interrupted() if interrupts.interrupted() else _failed(error)
-        except Terminated:
-            print("smpgnn: ended by the system.", file=sys.stderr)
-            status = 143
-        except KeyboardInterrupt:
-            status = _interrupted()
+    try:
+        with interrupts.raising():
+            status = _status(sys.argv[1:])
+    except KeyboardInterrupt:  # between the last line of the work and here
+        status = _interrupted()
     sys.exit(status)
 
 
+def _status(words: Sequence[str]) -> int:
+    """Do what the words say; the exit status."""
+    try:
+        raise_when_ended()
+        return run(words)
+    except Exception as error:
+        # an interrupt may have become another error on its way through a library
+        return _interrupted() if interrupts.interrupted() else _failed(error)
+    except Terminated:
+        discard_unfinished()
+        print("smpgnn: ended by the system.", file=sys.stderr)
+        return 143
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
 def _interrupted() -> int:
+    discard_unfinished()
     print("smpgnn: interrupted.", file=sys.stderr)
     return interrupts.STATUS
 

@@ -6,11 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from smpgnn.catalogue import MODELS
 from smpgnn.cli.arguments import Parser, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.outputs import prepare_file
-from smpgnn.theory.registry import FAMILY_NAMES, LISTINGS, program
+from smpgnn.theory.registry import FAMILY_NAMES, LISTINGS, NETWORK_NAMES, program
 
 if TYPE_CHECKING:
     from smpgnn.theory.program import Program
@@ -56,8 +55,8 @@ def _add_expressivity(parser: Parser) -> None:
     parser.epilog = f"example:\n  {EXAMPLES[-1]}"
     add = parser.add_argument
     add(
-        "--model", nargs="+", choices=MODELS, metavar="NAME", default=list(MODELS),
-        help=f"networks (default: all, {', '.join(MODELS)})",
+        "--model", nargs="+", choices=NETWORK_NAMES, metavar="NAME", default=list(NETWORK_NAMES),
+        help=f"networks (default: all, {', '.join(NETWORK_NAMES)})",
     )  # fmt: skip
     add(
         "--families", nargs="+", choices=FAMILY_NAMES, metavar="NAME", default=list(FAMILY_NAMES),

@@ -19,8 +19,9 @@ CHARGES = (-2, -1, 0, 1, 2)
 MAX_HYDROGENS = 4
 HYBRIDISATIONS = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
-#: Characters of the longest SMILES that is read: RDKit takes minutes for many rings.
-MAX_CHARACTERS = 20_000
+#: Characters of the longest SMILES that is read: for much longer ones RDKit takes minutes, or
+#: crashes for want of stack.
+MAX_CHARACTERS = 5_000
 # Work that a molecule of many symmetric stereo centres may cost; about a second.
 _CIP_ITERATIONS = 1_250_000
 

@@ -319,6 +319,8 @@ def _parquet_columns(file: Path) -> tuple[str, ...]:
             names = tuple(table.schema_arrow.names)
         except UnicodeDecodeError as error:
             raise InputError(f"{file}: the name of a column is not UTF-8: rename it.") from error
+    if not names:
+        raise InputError(f"{file} has no columns: give a table that has some.")
     _refuse_duplicates(names, file)
     return names
 
