@@ -76,7 +76,7 @@ class Program:
         from pytorch_lightning import Trainer
 
         from smpgnn.cli import main as entry
-        from smpgnn.training import predict
+        from smpgnn.inference import predict
 
         stack, fit, load = self._stack, Trainer.fit, predict.load_model
         loaded = functools.cache(load)
