@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+_WORD, _LINE = 300, 2000  # longest word and line of a message
+
 
 class InputError(ValueError):
     """Bad input from a person: an argument, a file, a row.
@@ -14,6 +16,19 @@ class InputError(ValueError):
     The message is one sentence that names the file, row or argument and says what to do about it;
     the command line prints it without a traceback and exits with status 2.
     """
+
+
+def one_sentence(text: str) -> str:
+    """A message as it is printed: one line of bounded length, without control characters.
+
+    Messages quote cells, names and values of the user's files, which may be of any length and hold
+    anything, such as the escape sequences of a terminal.
+    """
+    words = (word if len(word) <= _WORD else f"{word[: _WORD // 2]}…" for word in text.split())
+    line = " ".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in w) for w in words)
+    if len(line) > _LINE:
+        line = f"{line[: _LINE // 2]} … {line[-_LINE // 4 :]}"
+    return line if line.endswith((".", "?", "!")) else f"{line}."
 
 
 def quoted(value: Any, most: int = 80) -> str:
@@ -30,6 +45,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     bare = {other.strip("-").replace("-", "_"): other for other in known}
     near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
     return bare[near[0]] if near else None
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM or SIGHUP); treated like Ctrl-C."""
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """What a message shows of a value from a file: its text on one line, cut after `limit`."""
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def check_counts(*, at_least: int, **counts: Any) -> None:

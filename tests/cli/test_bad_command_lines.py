@@ -72,7 +72,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "a word nothing like an option": (
         "train cycles --metric mae", "unknown argument '--metric': see smpgnn train cycles --help"),
     "a name of 300 characters": (
-        "train cycles --output " + "a" * 300, "aaa: cannot be made: File name too long"),
+        "train cycles --output " + "a" * 300, " cannot be made: File name too long"),
     "steps of explanations": (
         "explain RUN data.csv -o o.csv --steps 99999999999", "--steps: must be a whole number"),
     "k of no cycle": ("train cycles --k 5 --output out", "k is 5, but it must be one of"),
@@ -130,7 +130,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "not a table": (TRAIN.format("binary.csv"), "binary.csv"),
     "damaged Parquet": (TRAIN.format("broken.parquet"), "broken.parquet is a damaged Parquet"),
     "too few rows": (TRAIN.format("two.csv"), "2 rows cannot be split into three parts"),
-    "unknown part": (TRAIN.format("data.csv") + " --split-column kind", "the part is 'alkane'"),
+    "unknown part": (TRAIN.format("data.csv") + " --split-column kind", "the split is 'alkane'"),
     "fractions": (TRAIN.format("data.csv") + " --split-fractions 0.5 0.1 0.1", "fractions"),
     # graphs
     "no graphs named": ("train graphs", "graphs: name the file or folder"),
@@ -153,7 +153,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         TRAIN.format("data.csv") + " --output data.csv/run", "data.csv/run: cannot be made"),
     "a place without room": (
         TRAIN.format("data.csv") + " --output /proc/smpgnn", "/proc/smpgnn: cannot be made"),
-    "predictions into a folder": ("predict RUN data.csv -o graphs", "graphs is a folder"),
+    "predictions into a folder": ("predict RUN data.csv -o graphs", "graphs: is a folder"),
     "predictions to nowhere": ("predict RUN data.csv -o no/where.csv", "create "),
     "predictions to a device": ("predict RUN data.csv -o /dev/full", "not a regular file"),
     "predictions under a file": ("predict RUN data.csv -o data.csv/o.csv", "data.csv/o.csv"),
@@ -170,7 +170,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume with a change": (
         "train molecules --output RUN --resume --lr 0.7", "--lr 0.7: the run has 0.002"),
     "resume with another table": (
-        "train molecules two.csv --output RUN --resume", "path two.csv: the run has"),
+        "train molecules two.csv --output RUN --resume", "two.csv: is not the data of this run"),
     "resume of a foreign file": (
         "train molecules --output FOREIGN --resume", "last.ckpt: is damaged, or no checkpoint"),
     # models
@@ -312,7 +312,7 @@ def test_a_disk_that_fills_up_while_training(place: Path, tmp_path: Path) -> Non
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert found.status == 2
-    assert "model.safetensors: cannot be written: File too large." in found.err
+    assert "model.safetensors: cannot be written (File too large)" in found.err
     assert "Traceback" not in found.err
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not list((tmp_path / "run").glob(".*"))

@@ -29,7 +29,7 @@ def test_atoms_add_up_to_the_prediction(size_run: Path, data: Path) -> None:
     found = done("explain", size_run, data, "-o", out, "--figures", figures, "--device", "cpu")
     first, second, third = found.out.splitlines()
     assert first == f"3 molecules explained in {out}"
-    assert second == "2 of the rows could not be read: the column 'error' says why."
+    assert second == "2 others have no prediction: the column 'error' says why."
     assert third.startswith("The integrals are off by ")
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["row", "smiles", "atom", "element", "added_size", "error"]
@@ -67,10 +67,10 @@ def test_nodes_add_up_to_the_odds(kind_run: Path, home: Path, tmp_path: Path) ->
     )
     frame = pd.read_csv(out, dtype={"graph": str, "node": str})
     score = next(name for name in frame.columns if name.startswith("added_kind="))
-    assert list(frame.columns) == ["graph", "node", score]
+    assert list(frame.columns) == ["graph", "node", score, "error"]
     done("predict", kind_run, home / "graphs", "-o", tmp_path / "out.csv")
     predicted = pd.read_csv(tmp_path / "out.csv", dtype={"graph": str}).set_index("graph")
-    share = predicted["p_" + score.removeprefix("added_kind=")]
+    share = predicted["probability_kind_" + score.removeprefix("added_kind=")]
     for graph, part in frame.groupby("graph"):
         odds = math.log(share[graph] / (1 - share[graph]))
         assert part[score].sum() == pytest.approx(odds, abs=1e-3)

@@ -164,8 +164,8 @@ def degree_histogram(edge_index: Tensor, num_nodes: int) -> Tensor:
 def mean_log_degree(degrees: Sequence[int] | Tensor | None) -> float:
     """δ, the mean of log(d + 1), from how many nodes have degree d = 0, 1, 2, …."""
     histogram = checked_degrees(degrees).double()
-    shifted = torch.arange(1, histogram.numel() + 1, dtype=torch.double, device="cpu")
-    return float((shifted.log() * histogram).sum() / histogram.sum())
+    logs = torch.arange(1, histogram.numel() + 1, dtype=torch.double, device="cpu").log()
+    return float((logs * histogram).sum() / histogram.sum())
 
 
 def checked_degrees(degrees: Sequence[int] | Tensor | None) -> Tensor:

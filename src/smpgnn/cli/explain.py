@@ -56,14 +56,15 @@ def explain(arguments: argparse.Namespace) -> int:
     if not model.reads_smiles:
         if arguments.figures:
             raise InputError("--figures: only molecules can be drawn; this model takes graphs.")
-        graphs, missed = explain_graphs(
+        graphs, failed, missed = explain_graphs(
             model,
             arguments.data,
             arguments.output,
             steps=arguments.steps,
             progress=show_rate("graphs"),
         )
-        print(f"{graphs} graphs explained in {arguments.output}")
+        print(f"{graphs - failed} graphs explained in {arguments.output}")
+        _say_failed(failed)
         _say_missed(missed)
         return 0
     existing_file(arguments.data)
@@ -78,10 +79,14 @@ def explain(arguments: argparse.Namespace) -> int:
         progress=show_rate("rows"),
     )
     print(f"{rows - failed} molecules explained in {arguments.output}")
-    if failed:
-        print(f"{failed} of the rows could not be read: the column 'error' says why.")
+    _say_failed(failed)
     _say_missed(missed)
     return 0
+
+
+def _say_failed(failed: int) -> None:
+    if failed:
+        print(f"{failed} others have no prediction: the column 'error' says why.")
 
 
 def _say_missed(missed: float) -> None:
@@ -99,12 +104,12 @@ def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], 
     from smpgnn.training.draw_molecules import molecules_svg
 
     place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
 
     def draw(entry: Molecule, row: int) -> None:
+        try:  # with the first figure: a table that cannot be read leaves no folder
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
         for number, name in enumerate(scores):
             end = "" if len(scores) == 1 else f"-{number + 1}-{file_name(name)}"
             write_text(place / f"row-{row}{end}.svg", molecules_svg([entry], number, name))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from smpgnn.catalogue import ENTRIES
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import import_trusted
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, TableOptions, TrainOptions, with_values
+from smpgnn.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
 from smpgnn.pretrained import NAMES, shipped
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def _data_set(arguments: argparse.Namespace) -> int:
     options = with_values(TASKS[arguments.what](), given, "smpgnn info")
     if isinstance(options, TableOptions):
         raise InputError(f"{arguments.what}: has no data of its own: name a table or a run.")
+    if isinstance(options, ZincOptions):
+        import_trusted(arguments, options.data_dir, subset=not options.full)
     prepared = prepare(options)
     for name in ("train", "val", "test"):
         store = getattr(prepared.splits, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +13,10 @@ from smpgnn.cli.arguments import Parser, add_options, whole_number
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.report import add_report
 from smpgnn.cli.reproduce import add_reproduce
+from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.theory import add_theory
-from smpgnn.errors import InputError
+from smpgnn.cli.trust import add_trust_pickle
+from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.options import TASKS
 
 EXAMPLES = {
@@ -80,6 +81,8 @@ def _add_train(verbs: Any) -> None:
                 "--preset", choices=("paper",), help="settings of the paper's experiment"
             )
         add_options(parser, kind, leave_out=("path",) if has_path else ())
+        if name == "zinc":
+            add_trust_pickle(parser)
         parser.set_defaults(parser=parser)
 
 
@@ -87,12 +90,14 @@ def _add_evaluate(verbs: Any) -> None:
     parser = verbs.add_parser(
         "evaluate",
         help="metrics of a trained model",
-        description="Metrics of a trained model on its test data, or on data of your own.",
-        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS new.csv",
+        description="Metrics of a trained model on the test split that its run saved, or on all "
+        "rows of labelled data of your own.",
+        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS --data new.csv",
     )
     parser.add_argument("run", metavar="RUN", help="folder of a run, or a model that ships: zinc")
+    parser.add_argument("positional", metavar="DATA", nargs="?", help="the same as --data")
     parser.add_argument(
-        "data", metavar="DATA", nargs="?", help="table or folder with targets; default: test part"
+        "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
     )
     parser.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
     parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
@@ -100,6 +105,7 @@ def _add_evaluate(verbs: Any) -> None:
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    add_trust_pickle(parser)
     parser.set_defaults(parser=parser)
 
 
@@ -148,6 +154,7 @@ def _add_info(verbs: Any) -> None:
     radius = whole_number(1, 10**9)
     parser.add_argument("--context-radius", metavar="R", type=radius, help="likewise (local)")
     parser.add_argument("--checkpoint", action="store_true", help="likewise")
+    add_trust_pickle(parser)
     parser.set_defaults(parser=parser)
 
 
@@ -192,10 +199,14 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     with interrupts.raising():
         try:
+            raise_when_ended()
             status = run(sys.argv[1:])
         except Exception as error:
             # an interrupt may have become another error on its way through a library
             status = _interrupted() if interrupts.interrupted() else _failed(error)
+        except Terminated:
+            print("smpgnn: ended by the system.", file=sys.stderr)
+            status = 143
         except KeyboardInterrupt:
             status = _interrupted()
     sys.exit(status)
@@ -209,7 +220,7 @@ def _interrupted() -> int:
 def _failed(error: Exception) -> int:
     """Say in a sentence what is wrong with the input or the machine; all else is a bug."""
     if isinstance(error, InputError):
-        text = " ".join(str(error).splitlines())
+        text = str(error)
     elif isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -220,7 +231,7 @@ def _failed(error: Exception) -> int:
         text = f"{name}{error.strerror}."
     else:
         raise error
-    text = re.sub(r"\S{400,}", lambda long: long[0][:80] + "…", text)
+    text = one_sentence(text)
     print(text if text.startswith(("smpgnn ", "smpgnn:")) else f"smpgnn: {text}", file=sys.stderr)
     return 2
 

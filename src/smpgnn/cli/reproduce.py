@@ -9,10 +9,12 @@ from typing import Any
 
 from smpgnn.cli.arguments import whole_number
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Plan, Request, make_plan
 from smpgnn.experiments.protocol import PROTOCOLS, Reduction
 from smpgnn.experiments.tables import SELECTIONS, TABLES
+from smpgnn.options import ZincOptions
 
 EXAMPLES = (
     "smpgnn reproduce cycle_detection --dry-run",
@@ -62,6 +64,7 @@ def add_reproduce(verbs: Any) -> None:
     add("--work-dir", metavar="D", default="runs/reproduce", help="folder of the runs and logs")
     add("--data-dir", metavar="D", default="", help="folder with the data sets")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_trust_pickle(parser)
     add("--dry-run", action="store_true", help="list what would be trained, and leave")
     add("--again", action="store_true", help="replace records that were made with other settings")
     smaller = parser.add_argument_group("smaller runs, whose records are marked as reduced")
@@ -108,6 +111,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if not plan.open:
         print(f"all {len(plan.finals)} trainings are answered by records already.")
         return 0
+    if any(isinstance(final.job.options, ZincOptions) for final in plan.open):
+        import_trusted(arguments, arguments.data_dir)
     with importing():
         from smpgnn.experiments.progress import display
         from smpgnn.experiments.runner import Runner

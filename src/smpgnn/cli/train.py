@@ -8,10 +8,12 @@ from dataclasses import fields, replace
 from shlex import quote
 
 from smpgnn.cli.interrupts import importing
-from smpgnn.errors import InputError
+from smpgnn.cli.trust import import_trusted
+from smpgnn.errors import InputError, Terminated
 from smpgnn.options import (
     TASKS,
     TrainOptions,
+    ZincOptions,
     read_config,
     to_yaml,
     with_values,
@@ -74,9 +76,10 @@ def train(arguments: argparse.Namespace) -> int:
             options = replace(options, output=default_output(options))
         if first:
             RunFolder(options.output).refuse_old()
+    if isinstance(options, ZincOptions):
+        import_trusted(arguments, options.data_dir, subset=not options.full)
     # from here on torch is needed, which takes its time to load
     with importing():
-        from smpgnn.training.callbacks import Terminated
         from smpgnn.training.train import train_run
 
     try:

@@ -12,7 +12,7 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, Terminated
 from smpgnn.experiments.plan import Final, Job, Pilot, Plan
 from smpgnn.experiments.protocol import CHOSEN, settings_of
 from smpgnn.experiments.records import Choice, Trial, write_choice
@@ -58,10 +58,6 @@ class Summary:
     left: int
     failed: tuple[tuple[str, str], ...]
     stopped: str
-
-
-class Terminated(KeyboardInterrupt):
-    """The system asks to end (SIGTERM)."""
 
 
 class Runner:

@@ -10,8 +10,8 @@ its surroundings, as far as the layers reach, and not its own features alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 from smpgnn.catalogue import EXPLAIN_STEPS
 from smpgnn.context import LocalContext
-from smpgnn.data.store import GraphStore
+from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.index import ContextIndex
+from smpgnn.models.registry import NetworkSpec
 from smpgnn.models.smp import SMP, Reader
-from smpgnn.training.loader import BatchLoader
 from smpgnn.training.network import run_network
+from smpgnn.training.pieces import in_pieces
 from smpgnn.training.tasks import OneLevelTask, Task
 
 #: Rows of contexts worked on at a time: those after all layers are kept.
@@ -37,13 +38,15 @@ class Contributions:
 
     Of every graph: score = rest + sum over its nodes. The rest is the score of contexts that are
     all zero, which is the same for all graphs, and what the integral misses: `missed`.
-    Shapes: score, rest, missed [G, T]; nodes [N, T].
+    Shapes: score, rest, missed [G, T]; nodes [N, T]. `errors` says of some graphs why there is
+    nothing: their values are NaN.
     """
 
     score: Tensor
     rest: Tensor
     missed: Tensor
     nodes: Tensor
+    errors: Mapping[int, str] = field(default_factory=dict)
 
 
 def explain_store(
@@ -51,11 +54,13 @@ def explain_store(
     task: Task,
     store: GraphStore,
     *,
+    spec: NetworkSpec | None = None,
     steps: int = EXPLAIN_STEPS,
     progress: Callable[[int], None] = lambda graphs: None,
 ) -> Contributions:
     """The contributions of all nodes of some graphs, from integrals of `steps` points.
 
+    With the `spec` of the network, graphs that are too large for the memory are not tried.
     `progress` is told how many graphs are done.
     """
     task = explained(task)
@@ -64,20 +69,33 @@ def explain_store(
     assert isinstance(network, SMP)
     device = next(network.parameters()).device
     reader = _reader(network, task, steps)
-    parts: list[tuple[Tensor, ...]] = []
-    done = 0
-    with torch.no_grad():
-        for batch in BatchLoader(store.to(device), 1024, batch_rows=BATCH_ROWS):
-            sizes = [batch.num_nodes, batch.num_graphs, batch.num_graphs]
+
+    def work(batch: GraphBatch) -> tuple[Tensor, ...]:
+        sizes = [batch.num_nodes, batch.num_graphs, batch.num_graphs]
+        with torch.no_grad():
             nodes, whole, bare = run_network(network, batch, reader=reader).split(sizes)
-            added = torch.zeros_like(whole).index_add(0, batch.batch, nodes)
-            parts.append((whole, whole - added, whole - bare - added, nodes))
-            done += batch.num_graphs
-            progress(done)
-    if not parts:
-        empty = torch.zeros(0, len(task.score_names()), dtype=torch.float64)
-        return Contributions(empty, empty, empty, empty)
-    return Contributions(*(torch.cat(tensors).cpu() for tensors in zip(*parts, strict=True)))
+        added = torch.zeros_like(whole).index_add(0, batch.batch, nodes)
+        return whole, whole - added, whole - bare - added, nodes
+
+    empty = torch.zeros(0, len(task.score_names()), dtype=torch.float64)
+    parts: list[tuple[Tensor, ...]] = [(empty, empty, empty, empty)]
+    errors: dict[int, str] = {}
+    done = 0
+    for piece in in_pieces(store.to(device), spec, BATCH_ROWS, work, gradients=True):
+        found = piece.result
+        if found is None:
+            (graph,) = piece.graphs
+            errors[graph] = piece.error
+            gap = empty.new_full((int(store.num_nodes[graph]), empty.size(1)), torch.nan)
+            found = (gap[:1], gap[:1], gap[:1], gap)
+        elif not bool(found[0].isfinite().all()):
+            bad = torch.nonzero(~found[0].isfinite().all(1)).flatten().tolist()
+            errors |= {piece.graphs[row]: "the prediction is not a finite number" for row in bad}
+        parts.append(tuple(tensor.cpu() for tensor in found))
+        done += len(piece.graphs)
+        progress(done)
+    score, rest, missed, nodes = (torch.cat(column) for column in zip(*parts, strict=True))
+    return Contributions(score, rest, missed, nodes, errors)
 
 
 def explained(task: Task) -> OneLevelTask:

@@ -46,12 +46,21 @@ class Molecule:
     error: str = ""
 
 
-def explanations(store: GraphStore, found: Contributions) -> list[Explanation]:
-    """What was found, graph by graph."""
+def explanations(store: GraphStore, found: Contributions) -> list[Explanation | None]:
+    """What was found, graph by graph; None where there is an error."""
     scores, rests = found.score.tolist(), found.rest.tolist()
     values, ends = found.nodes.tolist(), store.node_ptr.tolist()
     nodes = [values[start:end] for start, end in pairwise(ends)]
-    return [Explanation(*parts) for parts in zip(scores, rests, nodes, strict=True)]
+    return [
+        None if graph in found.errors else Explanation(*parts)
+        for graph, parts in enumerate(zip(scores, rests, nodes, strict=True))
+    ]
+
+
+def largest_miss(found: Contributions) -> float:
+    """How far the integrals are off at most."""
+    missed = found.missed.abs().nan_to_num()
+    return float(missed.max()) if missed.numel() else 0.0
 
 
 def explain_molecules(
@@ -66,15 +75,17 @@ def explain_molecules(
 
     Chem = require_rdkit()
     table = model.featurize(smiles)
-    by_row: dict[int, Explanation] = {}
+    by_row: dict[int, Explanation | None] = {}
+    errors = dict(table.errors)
     missed = 0.0
     if len(table.store):
         found = _explained_store(model, table.store, steps, progress)
-        missed = float(found.missed.abs().max())
-        by_row = dict(zip(table.index.tolist(), explanations(table.store, found), strict=True))
+        missed, rows = largest_miss(found), table.index.tolist()
+        by_row = dict(zip(rows, explanations(table.store, found), strict=True))
+        errors |= {rows[graph]: reason for graph, reason in found.errors.items()}
     molecules = []
     for row, text in enumerate(smiles):
-        error, known = table.errors.get(row, ""), by_row.get(row)
+        error, known = errors.get(row, ""), by_row.get(row)
         molecule = None if known is None else read_molecule(Chem, text)[0]
         molecules.append(Molecule(row, "" if text is None else str(text), molecule, known, error))
     return molecules, missed
@@ -93,13 +104,20 @@ def molecule_lines(molecules: Sequence[Molecule], first_row: int = 1) -> Iterato
 
 
 def graph_lines(
-    names: Iterable[str], node_names: Iterable[Sequence[str]], found: Iterable[Explanation]
+    names: Sequence[str],
+    node_names: Sequence[Sequence[str]],
+    store: GraphStore,
+    found: Contributions,
 ) -> Iterator[list[Any]]:
-    """Graph, node, the contributions to each score."""
-    for name, nodes, known in zip(names, node_names, found, strict=True):
-        yield [name, REST, known.rest]
-        for node, values in zip(nodes, known.nodes, strict=True):
-            yield [name, node, values]
+    """Graph, node, the contributions to each score, error."""
+    for graph, known in enumerate(explanations(store, found)):
+        name = names[graph]
+        if known is None:
+            yield [name, None, None, found.errors[graph]]
+            continue
+        yield [name, REST, known.rest, None]
+        for node, values in zip(node_names[graph], known.nodes, strict=True):
+            yield [name, node, values, None]
 
 
 def _element(molecule: Any, number: int) -> str:
@@ -133,8 +151,8 @@ def explain_inputs(model: Model, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> 
         return frame_of(molecule_lines(molecules), _molecule_columns("smiles"), scores, "error")
     names = [str(number + 1) for number in range(len(found))]
     nodes = [[str(node + 1) for node in range(count)] for count in found.num_nodes.tolist()]
-    parts = explanations(found, _explained_store(model, found, steps))
-    return frame_of(graph_lines(names, nodes, parts), _GRAPH, scores)
+    lines = graph_lines(names, nodes, found, _explained_store(model, found, steps))
+    return frame_of(lines, _GRAPH, scores, "error")
 
 
 def _explained_store(
@@ -144,7 +162,10 @@ def _explained_store(
     progress: Callable[[int], None] = lambda graphs: None,
 ) -> Contributions:
     model.check_widths(store)
-    return explain_store(model.network, model.task, store, steps=steps, progress=progress)
+    spec = model.saved.spec
+    return explain_store(
+        model.network, model.task, store, spec=spec, steps=steps, progress=progress
+    )
 
 
 def _score_columns(model: Model) -> list[str]:
@@ -213,8 +234,12 @@ def explain_graphs(
     *,
     steps: int = EXPLAIN_STEPS,
     progress: Callable[[int], None] = lambda graphs: None,
-) -> tuple[int, float]:
-    """Explain the predictions for a file or folder of graphs; how many there are, and the gap."""
+) -> tuple[int, int, float]:
+    """Explain the predictions for a file or folder of graphs.
+
+    Returns how many graphs were read, how many of them have no prediction, and how far the
+    integrals are off at most.
+    """
     from smpgnn.data.graph_schema import GraphSchema
     from smpgnn.data.graphs import read_graphs
     from smpgnn.data.table_writer import AtomicCsvWriter
@@ -223,10 +248,9 @@ def explain_graphs(
     source = model.saved.source
     if "schema" not in source:
         raise InputError("this model was trained from Python: explain with it from Python, too.")
-    table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
-    found = _explained_store(model, table.store, steps, progress)
-    lines = graph_lines(table.names, table.node_names, explanations(table.store, found))
-    frame = frame_of(lines, _GRAPH, scores)
-    with AtomicCsvWriter(output, list(frame.columns)) as writer:
-        writer.write(frame)
-    return len(table.store), float(found.missed.abs().max()) if len(table.store) else 0.0
+    with AtomicCsvWriter(output, [*_GRAPH, *scores, "error"]) as writer:
+        table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
+        found = _explained_store(model, table.store, steps, progress)
+        lines = graph_lines(table.names, table.node_names, table.store, found)
+        writer.write(frame_of(lines, _GRAPH, scores, "error"))
+    return len(table.store), len(found.errors), largest_miss(found)

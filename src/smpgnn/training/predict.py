@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +13,10 @@ import torch
 from torch import nn
 
 from smpgnn.catalogue import EXPLAIN_STEPS
-from smpgnn.data.store import GraphStore
+from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
-from smpgnn.training.loader import BatchLoader
 from smpgnn.training.network import run_network
+from smpgnn.training.pieces import in_pieces
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
 
@@ -25,6 +27,35 @@ if TYPE_CHECKING:
 
 #: Rows of contexts worked on at a time.
 BATCH_ROWS = 400_000
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Of every graph (or node) the values of the columns `task.columns()`, or why there are none.
+
+    Where there is an error the values are None.
+    """
+
+    rows: list[list[Any]]
+    errors: list[str | None]
+
+    def lines(self) -> list[list[Any]]:
+        """The values, then the error."""
+        return [[*row, error] for row, error in zip(self.rows, self.errors, strict=True)]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file of predictions: its rows, those of them without a prediction, and the new columns.
+
+    The last of these says why a row has no prediction. `renamed` are those that could not have
+    their usual name because the input has such a column.
+    """
+
+    rows: int
+    failed: int
+    columns: tuple[str, ...]
+    renamed: tuple[str, ...] = ()
 
 
 class Model:
@@ -52,14 +83,30 @@ class Model:
         """The column of a table that has the SMILES: the one given, or as in training."""
         return given or str(self.saved.source.get("smiles_column", "smiles"))
 
-    def predict_store(self, store: GraphStore) -> list[list[Any]]:
-        """The values of the columns `task.columns()` for every graph (or node) of the store."""
+    def predict_store(self, store: GraphStore) -> Predictions:
+        """Predictions for every graph (or node) of the store, in order."""
         self.check_widths(store)
         rows: list[list[Any]] = []
+        errors: list[str | None] = []
+        nothing = [None] * len(self.task.columns())
+        sizes = store.num_nodes.tolist()
+        for piece in in_pieces(store.to(self.device), self.saved.spec, BATCH_ROWS, self._run):
+            found = piece.result
+            if found is None:
+                nodes = self.saved.spec.level == "node"
+                count = sum(sizes[graph] if nodes else 1 for graph in piece.graphs)
+                rows += [nothing] * count
+                errors += [piece.error] * count
+                continue
+            for row in found:
+                fine = all(not isinstance(value, float) or math.isfinite(value) for value in row)
+                rows.append(row if fine else nothing)
+                errors.append(None if fine else "the prediction is not a finite number")
+        return Predictions(rows, errors)
+
+    def _run(self, batch: GraphBatch) -> list[list[Any]]:
         with torch.no_grad():
-            for batch in BatchLoader(store.to(self.device), 1024, batch_rows=BATCH_ROWS):
-                rows += self.task.predict(run_network(self.network, batch))
-        return rows
+            return self.task.predict(run_network(self.network, batch))
 
     def check_widths(self, store: GraphStore) -> None:
         """Refuse graphs with other features than the model takes."""
@@ -81,7 +128,8 @@ class Model:
 
         found = self.read(inputs, "predict")
         if isinstance(found, GraphStore):
-            return pd.DataFrame(self.predict_store(found), columns=self.task.columns())
+            lines = self.predict_store(found).lines()
+            return pd.DataFrame(lines, columns=[*self.task.columns(), "error"])
         return self.predict_smiles(found)
 
     def read(self, inputs: Any, verb: str) -> GraphStore | list[str | None]:
@@ -107,8 +155,8 @@ class Model:
         lines: list[list[Any]] = [[None] * len(columns) for _ in smiles]
         if len(table.store):
             found = self.predict_store(table.store)
-            for row, values in zip(table.index.tolist(), found, strict=True):
-                lines[row][:-1] = values
+            for row, line in zip(table.index.tolist(), found.lines(), strict=True):
+                lines[row] = line
         for row, reason in table.errors.items():
             lines[row][-1] = reason
         return pd.DataFrame(lines, columns=columns)
@@ -123,6 +171,14 @@ class Model:
         from smpgnn.training.explain_tables import explain_inputs
 
         return explain_inputs(self, inputs, steps=steps)
+
+    def evaluate(self, data: Any, *, labels: str | Path | None = None) -> dict[str, float]:
+        """Metrics on all rows of labelled data: a table, graph files, or PyG graphs with `y`."""
+        from smpgnn.training.evaluate import evaluate_file, evaluate_graphs
+
+        if isinstance(data, str | Path):
+            return evaluate_file(self, data, labels=labels)[0]
+        return evaluate_graphs(self, list(data))
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """SMILES as graphs in the features that the model was trained on."""
@@ -145,38 +201,36 @@ def predict_table(
     smiles_column: str | None = None,
     separator: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
-) -> tuple[int, int]:
+) -> Written:
     """Predict for a table of SMILES of any length, a piece at a time.
 
-    Writes all columns of the input, then the predictions, then `error`. Returns how many rows were
-    written and how many of them have no prediction.
+    Writes all columns of the input, then the predictions, then `error`.
     """
     import pandas as pd
 
     from smpgnn.data.table_writer import AtomicCsvWriter
-    from smpgnn.data.tables import require_columns, stream_table, table_columns
+    from smpgnn.data.tables import free_names, require_columns, stream_table, table_columns
 
     names = table_columns(path, separator=separator)
     column = model.smiles_column(smiles_column)
     require_columns([column], names, path)
-    new = [*model.task.columns(), "error"]
-    for name in new:
-        if name in names:
-            raise InputError(f"{path} has a column '{name}' already: rename it in the input.")
+    usual = [*model.task.columns(), "error"]
+    new = free_names(usual, names)
     rows = failed = 0
     with AtomicCsvWriter(output, [*names, *new]) as writer:
         for chunk in stream_table(path, separator=separator):
             predicted = model.predict_smiles(chunk[column].tolist())
             failed += int(predicted["error"].notna().sum())
             rows += len(chunk)
-            predicted.index = chunk.index
+            predicted.index, predicted.columns = chunk.index, pd.Index(new)
             writer.write(pd.concat([chunk, predicted], axis=1))
             progress(rows)
-    return rows, failed
+    renamed = tuple(name for name, old in zip(new, usual, strict=True) if name != old)
+    return Written(rows, failed, tuple(new), renamed)
 
 
-def predict_graphs(model: Model, path: str | Path, output: str | Path) -> int:
-    """Predict for a file or folder of graphs; one line a graph, or a node. Returns the lines."""
+def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Written:
+    """Predict for a file or folder of graphs; one line a graph, or a node."""
     import pandas as pd
 
     from smpgnn.data.graph_schema import GraphSchema
@@ -186,27 +240,20 @@ def predict_graphs(model: Model, path: str | Path, output: str | Path) -> int:
     source = model.saved.source
     if "schema" not in source:
         raise InputError("this model was trained from Python: predict with it from Python, too.")
-    table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
-    names: dict[str, list[str]] = {"graph": list(table.names)}
-    if model.saved.spec.level == "node":
-        pairs = zip(table.names, table.node_names, strict=True)
-        both = [(graph, node) for graph, nodes in pairs for node in nodes]
-        names = {"graph": [a for a, _ in both], "node": [b for _, b in both]}
-    frame = pd.DataFrame(
-        {
-            **names,
-            **dict(
-                zip(
-                    model.task.columns(),
-                    zip(*model.predict_store(table.store), strict=True),
-                    strict=True,
-                )
-            ),
-        }
-    )
-    with AtomicCsvWriter(output, list(frame.columns)) as writer:
-        writer.write(frame)
-    return len(frame)
+    nodes = model.saved.spec.level == "node"
+    new = [*model.task.columns(), "error"]
+    columns = ["graph", *(["node"] if nodes else []), *new]
+    with AtomicCsvWriter(output, columns) as writer:
+        table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
+        names: list[tuple[str, ...]] = [(name,) for name in table.names]
+        if nodes:
+            pairs = zip(table.names, table.node_names, strict=True)
+            names = [(graph, node) for graph, own in pairs for node in own]
+        found = model.predict_store(table.store)
+        lines = [[*name, *line] for name, line in zip(names, found.lines(), strict=True)]
+        writer.write(pd.DataFrame(lines, columns=columns))
+    failed = sum(error is not None for error in found.errors)
+    return Written(len(lines), failed, tuple(new))
 
 
 def _without_targets(graph: Any, verb: str) -> Any:
