@@ -28,7 +28,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         return _mapping(yaml.parse(text, Loader=yaml.SafeLoader), str(path))
     except yaml.YAMLError as error:
-        detail = " ".join(str(error).split())
+        detail = " ".join(str(error).replace('in "<unicode string>", ', "").split())
         raise InputError(f"{path}: not valid YAML: {detail}.") from error
 
 
