@@ -77,6 +77,16 @@ def test_nodes_add_up_to_the_odds(kind_run: Path, home: Path, tmp_path: Path) ->
         assert part["node"].iloc[0] == "(rest)"
 
 
+def test_a_molecule_too_large_to_draw_has_a_legend(size_run: Path, tmp_path: Path) -> None:
+    pd.DataFrame({"smiles": ["C" * 4000, "CCO"]}).to_csv(tmp_path / "in.csv", index=False)
+    out = ("-o", tmp_path / "o.csv", "--figures", tmp_path / "figures", "--steps", "1")
+    done("explain", size_run, tmp_path / "in.csv", *out)
+    first, second = (tmp_path / "figures" / f"row-{row}.svg" for row in (1, 2))
+    assert 2_000 < first.stat().st_size < 100_000
+    assert 2_000 < second.stat().st_size < 100_000
+    assert len(pd.read_csv(tmp_path / "o.csv")) == 4001 + 4
+
+
 def test_several_targets_have_a_column_and_a_figure_each(
     home: Path, data: Path, tmp_path: Path
 ) -> None:

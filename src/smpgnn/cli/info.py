@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from smpgnn.catalogue import ENTRIES
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import import_trusted
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 from smpgnn.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
 from smpgnn.pretrained import NAMES, shipped
 
@@ -169,7 +169,7 @@ def _table(path: Path) -> int:
             there = chunk[name].dropna()
             known[name] += len(there)
             if name not in first and len(there):
-                first[name] = str(there.iloc[0])
+                first[name] = shown(str(there.iloc[0]))
     print(f"{rows} rows, {len(names)} columns")
     for name in names:
         print(f"  {name:<24} {known[name]:>8} known, first: {first.get(name, '')}")
