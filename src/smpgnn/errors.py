@@ -24,11 +24,15 @@ def one_sentence(text: str) -> str:
     Messages quote cells, names and values of the user's files, which may be of any length and hold
     anything, such as the escape sequences of a terminal.
     """
-    words = (word if len(word) <= _WORD else f"{word[: _WORD // 2]}…" for word in text.split())
+    words = (_cut(word, _WORD) for word in text.split())
     line = " ".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in w) for w in words)
-    if len(line) > _LINE:
-        line = f"{line[: _LINE // 2]} … {line[-_LINE // 4 :]}"
+    line = _cut(line, _LINE)
     return line if line.endswith((".", "?", "!")) else f"{line}."
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, without its middle where it is longer than `most`."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
 
 
 def quoted(value: Any, most: int = 80) -> str:

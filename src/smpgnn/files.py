@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from smpgnn.errors import InputError
@@ -125,8 +125,15 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+    write_texts({path: text})
+
+
+def write_texts(texts: Mapping[str | Path, str]) -> None:
+    """Write several text files; if one of them cannot be written, none is."""
+    with contextlib.ExitStack() as stack:
+        for path, text in texts.items():
+            beside = stack.enter_context(replacing(path))
+            beside.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @functools.cache

@@ -327,3 +327,19 @@ def test_an_error_of_several_lines_is_put_on_one(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(info, "info", broken)
     assert smpgnn("info", "models").err == "smpgnn: one two.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\n  two", "one two."),
+        ("is it?", "is it?"),
+        ("'\x1b[31m\x07é' is no SMILES.", "'\\x1b[31m\\x07é' is no SMILES."),
+        (f"{'x' * 999}.csv: is empty.", f"{'x' * 150}…{'x' * 70}.csv: is empty."),
+    ],
+)
+def test_a_message_is_one_sentence(text: str, line: str) -> None:
+    from smpgnn.errors import one_sentence
+
+    assert one_sentence(text) == line
+    assert len(one_sentence("word " * 9999)) < 2001

@@ -259,9 +259,14 @@ def _fit(
             f"with a lower --batch-size (now {data.batch_size}), --batch-rows or fewer layers."
         ) from error
     except Exception as error:
-        if start is None or checked or terminator.began:
+        if start is None or terminator.began:
             raise
-        raise _damaged(start) from error
+        if not checked:
+            raise _damaged(start) from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+        raise InputError(
+            f"{start}: cannot be resumed from ({reason}): delete it to start the run anew."
+        ) from error
 
 
 def _damaged(path: str) -> InputError:
