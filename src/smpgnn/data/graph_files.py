@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from smpgnn.data.graphml import read_graphml
 from smpgnn.data.raw_graph import RawEdge, RawGraph, assemble
@@ -16,6 +16,7 @@ from smpgnn.data.tables import existing_file
 from smpgnn.errors import InputError, shown
 
 FORMATS = (".json", ".jsonl", ".graphml", ".edgelist", ".txt", ".csv", ".tsv")
+_HALF = re.compile(r"\\[uU]0*d[89a-f]", re.IGNORECASE)
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
 
 
@@ -93,7 +94,9 @@ def _read_json_lines(file: Path, directed: bool) -> Iterator[RawGraph]:
 
 def _parse(text: str, place: str) -> Any:
     try:
-        return json.loads(text)
+        return _refuse_halves(json.loads(text), text, place)
+    except InputError:
+        raise
     except json.JSONDecodeError as error:
         raise InputError(
             f"{place} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
@@ -102,6 +105,18 @@ def _parse(text: str, place: str) -> Any:
         raise InputError(f"{place} holds a number of thousands of digits: shorten it.") from error
     except RecursionError as error:
         raise InputError(f"{place} is nested too deeply to be a graph.") from error
+
+
+def _refuse_halves(data: Any, text: str, place: str) -> Any:
+    """The data, if all their characters are whole: an escape can stand for half of one."""
+    if _HALF.search(text):
+        try:
+            json.dumps(data, ensure_ascii=False, default=str).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{place} holds half a character ({error.object[error.start]!r}): remove it."
+            ) from error
+    return data
 
 
 def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = False) -> RawGraph:
@@ -222,7 +237,8 @@ def _literal(text: str, place: str) -> Mapping[str, object]:
         raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.") from error
     if not isinstance(values, dict):
         raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.")
-    return {str(name): value for name, value in values.items()}
+    values = {str(name): value for name, value in values.items()}
+    return cast("Mapping[str, object]", _refuse_halves(values, text, place))
 
 
 def _value_names(count: int) -> list[str]:
