@@ -68,13 +68,30 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "edge_index of floats": ("edge_index", {"edge_index": EDGES.float()}),
     "edge_index of booleans": ("edge_index", {"edge_index": EDGES.bool()}),
     "edge_index complex": ("edge_index", {"edge_index": EDGES.to(torch.complex64)}),
-    "edge_index transposed": ("edge_index", {"edge_index": EDGES.t()}),
+    "edge_index transposed": ("call edge_index.t()", {"edge_index": EDGES.t()}),
     "edge_index of one dimension": ("edge_index", {"edge_index": EDGES[0]}),
     "edge_index negative": ("edge_index", {"edge_index": EDGES - 1}),
     "edge_index out of range": ("edge_index", {"edge_index": EDGES + 1}),
     "edge_index a list": ("edge_index", {"edge_index": EDGES.tolist()}),
     "edge_index missing": ("edge_index", {"edge_index": None}),
-    "edge_index a sparse tensor": ("edge_index", {"edge_index": torch.eye(3).to_sparse()}),
+    "edge_index a sparse tensor": (
+        "edge_index must be a dense tensor, not torch.sparse_coo: call torch_geometric.utils."
+        "to_edge_index", {"edge_index": torch.eye(3).to_sparse()}),
+    "edge_index a sparse tensor of integers": (
+        "to_edge_index", {"edge_index": torch.eye(3).long().to_sparse()}),
+    "edge_index a SparseTensor": (
+        "to_edge_index", {"edge_index": type("SparseTensor", (), {})()}),
+    "edge_index an array": ("torch.as_tensor(edge_index)", {"edge_index": EDGES.numpy()}),
+    "edge_index nested": ("edge_index", {"edge_index": torch.nested.nested_tensor(
+        [EDGES[0], EDGES[1]], layout=torch.jagged)}),
+    "edge_index on another device": (
+        "edge_index is on meta but the network on cpu", {"edge_index": EDGES.to("meta")}),
+    "x on another device": ("x is on meta", {"x": X.to("meta")}),
+    "x sparse": ("x.to_dense()", {"x": X.to_sparse()}),
+    "batch on another device": ("batch is on meta", {"batch": batch(0, 0, 0).to("meta")}),
+    "batch sparse": ("batch.to_dense()", {"batch": batch(0, 0, 0).to_sparse()}),
+    "batch_size text": ("batch_size", {"batch_size": "3"}),
+    "index of another kind": ("index must be a ContextIndex, not Tensor", {"index": EDGES}),
     "edge_attr unexpected": ("edge_attr", {"edge_attr": Y}),
     "batch decreasing": ("batch", {"batch": batch(1, 1, 0), "edge_index": NONE}),
     "batch negative": ("batch", {"batch": batch(-1, 0, 0), "edge_index": NONE}),
@@ -112,6 +129,8 @@ EDGE_CALLS: dict[str, tuple[str, torch.Tensor | None]] = {
     "of booleans": ("edge_attr", Y > 0),
     "of another precision": ("edge_attr", Y.double()),
     "a list": ("edge_attr", Y.tolist()),
+    "sparse": ("edge_attr.to_dense()", Y.to_sparse()),
+    "on another device": ("edge_attr is on meta", Y.to("meta")),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import oracle
@@ -25,7 +26,7 @@ from strategies import (
     undirected,
 )
 
-from smpgnn import SMP, InputError, MultiTaskSMP
+from smpgnn import SMP, ContextIndex, InputError, MultiTaskSMP
 from smpgnn.growth import GrowingIndex
 from smpgnn.models.backbone import Backbone
 from smpgnn.neighborhood import neighborhoods
@@ -72,6 +73,24 @@ def test_neighborhoods_follow_the_direction_of_the_edges() -> None:
 def test_neighborhoods_refuse_a_negative_radius() -> None:
     with pytest.raises(InputError, match="radius"):
         neighborhoods(make_case([path(3)]).topology, -1)
+
+
+def test_the_counts_of_rows_that_the_conventions_state() -> None:
+    """Every context has an unseen row as soon as one node of the graph fails to see another."""
+    text = (Path(__file__).parents[1] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    assert "(18 instead of 16 for a path of 4 nodes with L = 2)" in " ".join(text.split())
+    topology = make_case([path(4)]).topology
+    rows = ContextIndex.build(topology, "neighborhood", 2).table
+    assert rows.num_rows == 18
+    assert ContextIndex.build(topology, "onehot", 2).table.num_rows == 16
+    assert rows.ptr.diff().tolist() == [4, 5, 5, 4]
+    assert rows.multiplicity is not None
+    last = rows.ptr[1:] - 1
+    assert rows.multiplicity[last].tolist() == [1, 0, 0, 1]
+    everything = ContextIndex.build(topology, "neighborhood", 3).table  # all see all
+    assert (everything.num_rows, everything.multiplicity) == (16, None)
+    both = make_case([path(4), path(2)]).topology  # the second graph has no unseen rows
+    assert ContextIndex.build(both, "neighborhood", 2).table.num_rows == 18 + 4
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])

@@ -23,6 +23,7 @@ from smpgnn.options import (
 )
 from smpgnn.presets import PAPER, paper_preset
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").rglob("*.yaml"))
 
 
@@ -37,9 +38,9 @@ def test_yaml_and_back(task: str, tmp_path: Path) -> None:
 
 
 @given(
-    targets=st.lists(st.text(max_size=8), max_size=3),
-    path=st.text(max_size=8),
-    lr=st.floats(1e-12, 1e12),
+    targets=st.lists(TEXT, max_size=3),
+    path=TEXT,
+    lr=st.floats(1e-12, 1e3),
     seed=st.integers(0, 2**32 - 1),
 )
 def test_any_text_and_number_survives_yaml(
@@ -72,6 +73,14 @@ def test_every_yaml_file_of_the_repository_is_valid(path: Path) -> None:
         ({"lr": "inf"}, "lr must be a number, not "),
         ({"lr": -1}, "lr must be above 0, not -1.0."),
         ({"lr": None}, "lr must be a number, not None."),
+        ({"lr": 10**400}, "lr must be a number, not "),
+        ({"lr": "1e400"}, "lr must be a number, not "),
+        ({"lr": 1e300}, "lr must be at most 1000, not 1e+300."),
+        ({"set_scale": -1e300}, "set_scale must be at least -1e+06, not -1e+300."),
+        ({"epochs": 10**5000}, "epochs must be at most 1e+09, not a very long int."),
+        ({"k" * 5000: 1}, "unknown key 'kkk"),
+        ({"output": "a\0b"}, "output must be text, not 'a"),
+        ({"output": "\udcff"}, "output must be text, not '"),
         ({"dropout": 1.0}, "dropout must be below 1, not 1.0."),
         ({"dropout": -0.1}, "dropout must not be negative, not -0.1."),
         ({"momentum": 1.5}, "momentum must be below 1, not 1.5."),
@@ -94,6 +103,10 @@ def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], message: str) 
         with_values(CyclesOptions(), values, "here")
     assert str(caught.value).startswith(f"here: {message}")
     assert "\n" not in str(caught.value)
+
+
+def test_paths_are_names_of_files() -> None:
+    assert with_values(CyclesOptions(), {"output": Path("a") / "b"}, "x").output == "a/b"
 
 
 def test_lists_are_checked_entry_by_entry() -> None:
@@ -120,7 +133,18 @@ def test_what_yaml_makes_of_words_is_understood(tmp_path: Path) -> None:
     [
         ("lr: [1", "c.yaml: not valid YAML: "),
         ("- 1\n- 2\n", "c.yaml: must hold lines of the form 'key: value'."),
-        ("!!python/object/apply:os.system ['touch boom']", "c.yaml: not valid YAML: "),
+        ("!!python/object/apply:os.system ['touch boom']", "c.yaml, line 1: tags ("),
+        ("lr: !!python/object/apply:os.system ['touch boom']", "c.yaml, line 1: tags ("),
+        ("? [a, b]\n: 1", "c.yaml, line 1: a key must be a name."),
+        ("lr: 1\n---\nlr: 2\n", "c.yaml, line 2: a file of settings has one document only."),
+        ("lr: 1\nlr: 1\n", "c.yaml, line 2: 'lr' is given twice."),
+        ("a: &a 1\n", "c.yaml, line 1: anchors (&) and aliases (*) are not supported."),
+        ("targets: [[a]]", "c.yaml, line 1: 'targets' must be a value or a list of values, not"),
+        ("- " * 50_000, "c.yaml: must hold lines of the form 'key: value'."),
+        ("lr: " + "{a: " * 50_000, "c.yaml, line 1: 'lr' must be a value or a list"),
+        ("just text", "c.yaml: must hold lines of the form 'key: value'."),
+        ("\t", "c.yaml: not valid YAML: "),
+        ("lr: " + "1" * 5000, "c.yaml, line 1: '111"),
         ("\0", "c.yaml: not valid YAML: "),
     ],
 )
@@ -134,6 +158,31 @@ def test_broken_yaml_is_one_sentence_and_runs_nothing(
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
     assert not Path("boom").exists()
+
+
+def test_plain_values_of_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "a: 2026-13-45\nb: 2026-01-02 03:04:05\nc: '1'\nd: 1_000\ne: ~\nf: [on, 0x10, 1.5, x]\n"
+        "g:\nh: .inf\n<<: 1\ni: 0b\nj: =\n"
+    )
+    assert read_config(file) == {
+        "a": "2026-13-45", "b": "2026-01-02 03:04:05", "c": "1", "d": 1000, "e": None,
+        "f": [True, 16, 1.5, "x"], "g": None, "h": float("inf"), "<<": 1, "i": "0b", "j": "=",
+    }  # fmt: skip
+
+
+@given(text=st.text(st.sampled_from("ab1.:-[]{}&*!'\"|>%@#?,_~ \n\t\0é\ufeff"), max_size=40))
+def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    file = tmp_path_factory.mktemp("any") / "c.yaml"
+    file.write_text(text, encoding="utf-8")
+    try:
+        values = read_config(file)
+    except InputError:
+        return
+    for value in values.values():
+        plain = value if isinstance(value, list) else [value]
+        assert all(entry is None or type(entry) in (str, int, float, bool) for entry in plain)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
+
+_WORD, _LINE = 300, 2000  # longest word and line of a message
 
 
 class InputError(ValueError):
@@ -12,6 +16,39 @@ class InputError(ValueError):
     The message is one sentence that names the file, row or argument and says what to do about it;
     the command line prints it without a traceback and exits with status 2.
     """
+
+
+def one_sentence(text: str) -> str:
+    """A message as it is printed: one line of bounded length, without control characters.
+
+    Messages quote cells, names and values of the user's files, which may be of any length and hold
+    anything, such as the escape sequences of a terminal.
+    """
+    words = (_cut(word, _WORD) for word in text.split())
+    line = " ".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in w) for w in words)
+    line = _cut(line, _LINE)
+    return line if line.endswith((".", "?", "!")) else f"{line}."
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, without its middle where it is longer than `most`."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
+
+
+def quoted(value: Any, most: int = 80) -> str:
+    """A value as it stands in a message: its repr, cut off where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python refuses to print numbers of 5,000 digits
+        return f"a very long {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` is a slip of, if one is close; dashes do not count."""
+    bare = {other.strip("-").replace("-", "_"): other for other in known}
+    near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
+    return bare[near[0]] if near else None
 
 
 class Terminated(KeyboardInterrupt):
@@ -38,13 +75,38 @@ def check_counts(*, at_least: int, **counts: Any) -> None:
             fits = False
         if not fits:
             raise InputError(
-                f"{name} must be a whole number of at least {at_least}, not {value!r}."
+                f"{name} must be a whole number of at least {at_least}, not {quoted(value)}."
             )
 
 
 def check_tensor(name: str, value: Any) -> None:
-    """Refuse lists and arrays where a tensor is needed."""
+    """Refuse lists, arrays and sparse tensors where a dense tensor is needed."""
     import torch
 
     if not isinstance(value, torch.Tensor):
-        raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}.")
+        remedy = ""
+        if name == "edge_index" and type(value).__name__ == "SparseTensor":
+            remedy = _TO_EDGE_INDEX
+        elif hasattr(value, "__array__") or isinstance(value, list | tuple):
+            remedy = f": call torch.as_tensor({name})"
+        raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}{remedy}.")
+    if value.is_nested:
+        raise InputError(f"{name} must be a dense tensor, not a nested one: stack its parts.")
+    if value.layout != torch.strided:
+        remedy = _TO_EDGE_INDEX if name == "edge_index" else f": call {name}.to_dense()"
+        raise InputError(f"{name} must be a dense tensor, not {value.layout}{remedy}.")
+
+
+_TO_EDGE_INDEX = (
+    ": call torch_geometric.utils.to_edge_index(edge_index)[0], on edge_index.t() where it is the "
+    "transposed adjacency matrix (adj_t)"
+)
+
+
+def check_device(name: str, value: Any, device: Any) -> None:
+    """Refuse a tensor on another device than the network."""
+    if value is not None and value.device != device:
+        raise InputError(
+            f"{name} is on {value.device} but the network on {device}: "
+            f"call {name}.to('{device}') or model.to('{value.device}')."
+        )

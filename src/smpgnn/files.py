@@ -30,6 +30,17 @@ _NAME_BYTES = 100
 _PART = re.compile(r"\..*\.smpgnn-[0-9a-f]{8}\.part", re.DOTALL)
 
 
+#: Part files of this process that are neither complete nor removed yet.
+_unfinished: set[Path] = set()
+
+
+def discard_unfinished() -> None:
+    """Remove the part files that are left: after an exception that came between two steps."""
+    while _unfinished:
+        with contextlib.suppress(OSError):
+            _unfinished.pop().unlink()
+
+
 class Replacement:
     """A new version of the file `path`: write to `part`, then `commit` or `discard`.
 
@@ -48,6 +59,7 @@ class Replacement:
             token = secrets.token_hex(4)
             self.part = self._target.with_name(f".{name}.smpgnn-{token}.part")
             _sweep(self._target.parent)
+            _unfinished.add(self.part)
             self._lock = os.open(self.part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
             _try_lock(self._lock)
         except InputError:
@@ -68,6 +80,7 @@ class Replacement:
         """Remove the part file, if it is still there."""
         with contextlib.suppress(OSError):
             self.part.unlink()
+        _unfinished.discard(self.part)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

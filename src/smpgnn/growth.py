@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.index import ContextIndex
@@ -110,6 +110,7 @@ class GrowingIndex(LayeredIndex):
     """
 
     @classmethod
+    @outside_inference_mode
     def of(cls, topology: Topology, num_layers: int) -> GrowingIndex:
         """The rows of a network of this many layers."""
         if num_layers < 1:
@@ -120,6 +121,7 @@ class GrowingIndex(LayeredIndex):
         )
         return cls(topology, layers[-1].table, first, layers, widenings)
 
+    @outside_inference_mode
     def permute(self, permutation: Tensor) -> tuple[GrowingIndex, Tensor]:
         index = GrowingIndex.of(self.topology.permute(permutation), len(self.layers))
         old, new = self.table, index.table

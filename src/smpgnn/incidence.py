@@ -7,11 +7,11 @@ way has numbers added in an order that chance decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.ops import SparseSum, segment_max
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.topology import Topology, take
@@ -59,6 +59,7 @@ class Incidence:
         ptr, order = self.topology.edges_by_receiver
         return ptr, None if self.padded else order
 
+    @outside_inference_mode
     def log_degree(self, dtype: torch.dtype) -> Tensor:
         """log(d + 1) of the edges d that arrive at every node, at least one: [N, 1].
 

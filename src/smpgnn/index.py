@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.identifiers import identifier_scheme
@@ -40,6 +40,7 @@ class ContextIndex:
     table: RowTable
 
     @classmethod
+    @outside_inference_mode
     def build(
         cls, topology: Topology, identifiers: str, num_layers: int, context_radius: int = 3
     ) -> ContextIndex:
@@ -51,6 +52,7 @@ class ContextIndex:
         return cls(topology, scheme(topology, num_layers, context_radius))
 
     @classmethod
+    @outside_inference_mode
     def of_nodes(cls, topology: Topology) -> ContextIndex:
         """One row a node instead of a context: ordinary message passing."""
         return cls(topology, NodeRows.build(topology))
@@ -236,6 +238,7 @@ class ContextIndex:
         first, rest = rows[:, :1], rows[:, 1 + values.size(1) :]
         return context.with_rows(torch.cat([first, known, rest], dim=1))
 
+    @outside_inference_mode
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
         """Rename node i permutation[i]: the new index, and where each row lies in it, [P]."""
         topology = self.topology.permute(permutation)
@@ -254,6 +257,7 @@ class ContextIndex:
         """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
         return self.graph_sum(values) / self.graph_size(values.dtype)
 
+    @outside_inference_mode
     def graph_size(self, dtype: torch.dtype) -> Tensor:
         """n of each graph, at least 1, [B, 1]."""
         if dtype not in self._graph_sizes:

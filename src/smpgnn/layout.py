@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.ops.sparse import SparseSum, segment_matrices
 
 
@@ -50,12 +50,14 @@ class RowLayout:
             (self.counted == 0).unsqueeze(1) if self.padded and self.counted is not None else None
         )
 
+    @outside_inference_mode
     def counts(self, dtype: torch.dtype) -> Tensor:
         """`count` in this type, [K]; made once."""
         if dtype not in self._counts:
             self._counts[dtype] = self.count.to(dtype)
         return self._counts[dtype]
 
+    @outside_inference_mode
     def total(self, dtype: torch.dtype) -> Tensor:
         """The number of rows of all contexts, multiplicities counted; made once."""
         if dtype not in self._totals:

@@ -5,8 +5,9 @@ Nothing here needs torch, so that help and errors answer at once.
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -19,7 +20,8 @@ from smpgnn.catalogue import (
     READOUTS,
     REGRESSION_OBJECTIVES,
 )
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, nearest, quoted
+from smpgnn.yaml_files import read_yaml
 
 
 def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
@@ -237,32 +239,16 @@ def with_values(options: Options, values: dict[str, Any], where: str) -> Options
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(known)}."
-            raise InputError(f"{where}: unknown key '{name}': {hint}")
+            near = nearest(name, known)
+            hint = f"did you mean '{near}'?" if near else f"known are: {', '.join(known)}."
+            raise InputError(f"{where}: unknown key {quoted(name)}: {hint}")
         checked[name] = _checked(name, value, hints[name], known[name].metadata["choices"], where)
     return replace(options, **checked)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
     """The keys and values of a YAML file."""
-    import yaml
-
-    path = Path(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}.") from error
-    except yaml.YAMLError as error:
-        detail = " ".join(str(error).split())
-        raise InputError(f"{path}: not valid YAML: {detail}.") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: must hold lines of the form 'key: value'.")
-    return {str(key).replace("-", "_"): value for key, value in content.items()}
+    return read_yaml(path)
 
 
 def to_yaml(options: TrainOptions) -> str:
@@ -315,10 +301,34 @@ _NOT_NEGATIVE = (
     "seed",
 )
 _BELOW = {"dropout": 1, "momentum": 1, "average": 1, "seed": 2**32}
+#: What is certainly a slip, and would take all time or memory, or overflow, before anybody notices.
+_AT_MOST = {
+    "hidden_channels": 2**16,
+    "extractor_channels": 2**16,
+    "towers": 2**16,
+    "num_layers": 1000,
+    "context_radius": 10**9,
+    "epochs": 10**9,
+    "batch_size": 10**9,
+    "batch_rows": 10**15,
+    "train_samples": 10**7,
+    "test_samples": 10**7,
+    "lr": 1e3,
+    "min_lr": 1e3,
+    "weight_decay": 1e3,
+    "set_scale": 1e6,
+    "clip": 1e9,
+    "decay": 1e3,
+    "decay_epochs": 10**9,
+    "warmup_epochs": 1e9,
+    "patience": 10**9,
+    "devices": 1000,
+    "nodes": 10**5,
+}
 
 
 def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: str) -> Any:
-    wrong = InputError(f"{where}: {name} must be {_described(hint)}, not {value!r}.")
+    wrong = InputError(f"{where}: {name} must be {_described(hint)}, not {quoted(value)}.")
     if hint is bool:
         if not isinstance(value, bool):
             raise wrong
@@ -333,12 +343,16 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
                 raise wrong from error
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise wrong
-        value = float(value)
-        if value != value or value in (float("inf"), float("-inf")):
+        try:
+            value = float(value)
+        except OverflowError as error:  # a whole number of 400 digits
+            raise wrong from error
+        if not math.isfinite(value):
             raise wrong
     elif hint is str:
         value = "none" if value is None and "none" in choices else value
-        if not isinstance(value, str):
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if not isinstance(value, str) or not _is_text(value):
             raise wrong
     else:
         item = float if "float" in str(hint) else str
@@ -347,14 +361,31 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
             raise wrong
         value = tuple(_checked(name, entry, item, (), where) for entry in values)
     if choices and value not in choices:
-        raise InputError(f"{where}: {name} must be one of {', '.join(choices)}, not {value!r}.")
+        raise InputError(
+            f"{where}: {name} must be one of {', '.join(choices)}, not {quoted(value)}."
+        )
+    rule = ""
     if name in _POSITIVE and not value > 0:
-        raise InputError(f"{where}: {name} must be above 0, not {value}.")
-    if name in _NOT_NEGATIVE and value < 0:
-        raise InputError(f"{where}: {name} must not be negative, not {value}.")
-    if name in _BELOW and value >= _BELOW[name]:
-        raise InputError(f"{where}: {name} must be below {_BELOW[name]}, not {value}.")
+        rule = "must be above 0"
+    elif name in _NOT_NEGATIVE and value < 0:
+        rule = "must not be negative"
+    elif name in _BELOW and value >= _BELOW[name]:
+        rule = f"must be below {_BELOW[name]}"
+    elif name in _AT_MOST and abs(value) > _AT_MOST[name]:
+        most = f"{_AT_MOST[name]:g}"
+        rule = f"must be at least -{most}" if value < 0 else f"must be at most {most}"
+    if rule:
+        raise InputError(f"{where}: {name} {rule}, not {quoted(value)}.")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written to a file and may be the name of one."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # bytes of a command line that are not UTF-8
+        return False
+    return "\0" not in value
 
 
 def _described(hint: Any) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.context import LocalContext
 from smpgnn.errors import InputError, check_counts, check_tensor
 from smpgnn.growth import LayeredIndex, grow
@@ -105,6 +105,7 @@ class ReceptiveFields:
         num_layers: number L of layers of the network.
     """
 
+    @outside_inference_mode
     def __init__(self, topology: Topology, num_layers: int) -> None:
         check_counts(num_layers=num_layers, at_least=1)
         self.topology, self.num_layers = topology, num_layers
@@ -112,6 +113,7 @@ class ReceptiveFields:
         # what its field does and not what the graph does.
         self._local = torch.full((topology.num_nodes,), -1, device=topology.device)
 
+    @outside_inference_mode
     def __call__(self, targets: Tensor) -> ReceptiveField:
         """The field of these nodes, [T], given once each."""
         targets = checked_targets(targets, self.topology)
@@ -200,6 +202,7 @@ class TargetLoader:
         generator: of this order.
     """
 
+    @outside_inference_mode
     def __init__(
         self,
         data: Any,
@@ -233,6 +236,7 @@ class TargetLoader:
         for start in range(0, targets.numel(), self.batch_size):
             yield self.batch(targets[start : start + self.batch_size])
 
+    @outside_inference_mode
     def batch(self, targets: Tensor) -> TargetBatch:
         """The batch of these targets, [T]."""
         field = self.fields(targets)

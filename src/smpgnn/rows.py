@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property
 from smpgnn.topology import Topology, pointer, segments, take
 
 

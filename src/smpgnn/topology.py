@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.errors import InputError, check_counts, check_tensor
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Topology:
     num_graphs: int
 
     @classmethod
+    @outside_inference_mode
     def checked(
         cls,
         edge_index: Tensor,
@@ -44,10 +45,13 @@ class Topology:
         """Check what a network was called with; the number of nodes is inferred where it can be."""
         _check_integers("edge_index", edge_index)
         if edge_index.dim() != 2 or edge_index.size(0) != 2:
+            turned = edge_index.dim() == 2 and edge_index.size(1) == 2
             raise InputError(
-                f"edge_index must have shape [2, number of edges], not {list(edge_index.shape)}."
+                f"edge_index must have shape [2, number of edges], not {list(edge_index.shape)}"
+                f"{': call edge_index.t()' if turned else ''}."
             )
-        edge_index = edge_index.long()
+        # what the index keeps must be ordinary tensors, too
+        edge_index = (edge_index.clone() if edge_index.is_inference() else edge_index).long()
         low, high = (-1, -1)
         if edge_index.numel():
             low, high = (int(v) for v in torch.stack(edge_index.aminmax()).tolist())
@@ -71,7 +75,9 @@ class Topology:
             batch, found = _check_batch(batch, num_nodes, edge_index)
         if num_graphs is None:
             num_graphs = found
-        elif num_graphs < found:
+        else:
+            check_counts(batch_size=num_graphs, at_least=0)
+        if num_graphs < found:
             raise InputError(f"batch names graph {found - 1}, but batch_size is {num_graphs}.")
         return cls(edge_index, batch, num_nodes, num_graphs)
 
@@ -128,6 +134,7 @@ class Topology:
         """What was found in these graphs already."""
         return {}
 
+    @outside_inference_mode
     def find(self, structure: GraphStructure[Found]) -> Found:
         """What there is of a structure in these graphs, looked for once."""
         if structure not in self.found:
@@ -135,6 +142,7 @@ class Topology:
         found: Found = self.found[structure]
         return found
 
+    @outside_inference_mode
     def permute(self, permutation: Tensor) -> Topology:
         """The same graphs with node i renamed permutation[i] (within its own graph)."""
         batch = torch.empty_like(self.batch)
@@ -143,6 +151,7 @@ class Topology:
             raise InputError("permutation moves a node into another graph: permute within graphs.")
         return Topology(permutation[self.edge_index], batch, self.num_nodes, self.num_graphs)
 
+    @outside_inference_mode
     def to(self, device: torch.device | str) -> Topology:
         return Topology(
             self.edge_index.to(device), self.batch.to(device), self.num_nodes, self.num_graphs
@@ -179,7 +188,7 @@ def _check_batch(batch: Tensor, num_nodes: int, edge_index: Tensor) -> tuple[Ten
             f"batch must name the graph of each of the {num_nodes} nodes, shape [{num_nodes}], "
             f"not {list(batch.shape)}."
         )
-    batch = batch.long()
+    batch = (batch.clone() if batch.is_inference() else batch).long()
     if num_nodes == 0:
         return batch, 0
     bad = torch.stack(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from smpgnn.caching import outside_inference_mode
 from smpgnn.coloring import coloring
 from smpgnn.errors import InputError, check_counts
 from smpgnn.identifiers import identifier_scheme, onehot_identifiers
@@ -44,6 +45,7 @@ class AddIdentifiers:
         self.identifiers, self.num_layers = identifiers, num_layers
         self.context_radius = context_radius
 
+    @outside_inference_mode
     def __call__(self, data: Data) -> Data:
         data = data.clone()
         for stored in ("ball_index", "identifier", "context_radius"):
@@ -71,6 +73,7 @@ class AddIdentifiers:
         return f"AddIdentifiers({self.identifiers!r}, num_layers={self.num_layers})"
 
 
+@outside_inference_mode
 def context_index(
     data: Any, identifiers: str | None = None, num_layers: int = 1, context_radius: int = 3
 ) -> ContextIndex:
@@ -87,7 +90,7 @@ def context_index(
         data.edge_index,
         batch,
         num_nodes=data.num_nodes,
-        num_graphs=None if batch is None else data.num_graphs,
+        num_graphs=None if batch is None else getattr(data, "num_graphs", None),
     )
     if identifiers is not None:
         return ContextIndex.build(topology, identifiers, num_layers, context_radius)

@@ -22,7 +22,7 @@ def record(run: Path) -> dict[str, dict[str, float]]:
 def test_cycles(cycles_run: Path, home: Path, tmp_path: Path) -> None:
     found = done("evaluate", cycles_run, "--json")
     assert json.loads(found.out) == record(cycles_run)["test"]
-    assert done("evaluate", cycles_run).out.startswith("test part: accuracy 0.")
+    assert done("evaluate", cycles_run).out.startswith("test split: accuracy 0.")
     out = tmp_path / "out.csv"
     assert done("predict", cycles_run, home / "graphs", "-o", out).out == (
         f"24 rows written to {out}\n"

@@ -111,7 +111,7 @@ def test_bad_input_is_one_sentence(size_run: Path, home: Path, data: Path, tmp_p
         return found.err
 
     out = ("-o", tmp_path / "o.csv")
-    assert "--steps 0: must be 1 or more." in refused(size_run, data, *out, "--steps", "0")
+    assert "--steps: must be a whole number" in refused(size_run, data, *out, "--steps", "0")
     assert "none.csv does not exist" in refused(size_run, tmp_path / "none.csv", *out)
     assert "'smi'" in refused(size_run, data, *out, "--smiles-column", "smi")
     (tmp_path / "file").write_text("")

@@ -132,7 +132,7 @@ def test_a_dry_run_needs_no_torch(tmp_path: Path) -> None:
     [
         ("reproduce cycels", "TABLE 'cycels': there is none of this name"),
         ("reproduce zinc --rows SMB", "--rows 'SMB': there is none of this name; known are:"),
-        ("reproduce zinc --jobs 0", "--jobs 0: must be 1 or more."),
+        ("reproduce zinc --jobs 0", "--jobs: must be a whole number from 1 to 1000, not '0'"),
         ("reproduce zinc --minutes nan", "--minutes nan: must be 0 or more."),
         ("reproduce zinc --set epochs", "--set epochs: must be NAME=VALUE"),
         ("reproduce zinc --set depth=3", "--set: unknown key 'depth'"),

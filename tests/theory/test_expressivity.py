@@ -10,8 +10,9 @@ import networkx as nx
 import pytest
 import torch
 
-from smpgnn.catalogue import MODELS
 from smpgnn.errors import InputError
+from smpgnn.models.registry import NetworkSpec
+from smpgnn.options import MoleculesOptions, ZincOptions
 from smpgnn.theory.expressivity import (
     BOUND,
     FLOOR,
@@ -22,15 +23,17 @@ from smpgnn.theory.expressivity import (
     Settings,
     copies,
     measure,
+    network_spec,
     random_network,
     reference_pairs,
     relative_gaps,
     show,
 )
 from smpgnn.theory.families import FAMILIES, Family, family
+from smpgnn.theory.registry import NETWORK_NAMES, VARIANTS
 
 QUICK = {"seeds": 2, "relabelings": 2, "layers": 4, "width": 8}
-INVARIANT = [model for model in MODELS if model not in ("gin-random", "rp")]
+INVARIANT = [model for model in NETWORK_NAMES if model not in ("gin-random", "rp")]
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +123,11 @@ def test_tolerance_follows_the_copies() -> None:
 
 def test_every_network_of_the_catalogue_can_be_measured() -> None:
     graphs = family("strongly-regular")
-    for model in MODELS:
+    for model in NETWORK_NAMES:
         network = random_network(model, graphs, Settings(**QUICK), 0)
         assert next(network.parameters()).dtype == torch.float64
         assert not network.training
-    assert set(BOUND) | {"gin-random", "rp", "mpnn-jt"} == set(MODELS)
+    assert set(BOUND) | {"gin-random", "rp", "mpnn-jt"} == set(NETWORK_NAMES)
 
 
 def test_report_can_be_written(tmp_path: Path, report: Report) -> None:
@@ -152,6 +155,7 @@ def test_table(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
         ({"families": ("trees",)}, "families must be of regular"),
         ({"seeds": 0}, "seeds must be a whole number of at least 1"),
         ({"norm": "batch"}, "norm must be 'layer' or 'none'"),
+        ({"readout": "median"}, "readout must be of mean"),
     ],
 )
 def test_bad_settings(wrong: dict[str, object], message: str) -> None:
@@ -164,10 +168,40 @@ def test_program_names_its_families() -> None:
     assert Settings().families == tuple(FAMILIES)
 
 
-def test_the_record_is_of_these_families_and_references() -> None:
-    file = Path(__file__).resolve().parents[2] / "results" / "theory" / "expressivity.json"
-    record = json.loads(file.read_text(encoding="utf-8"))
+def test_variants_are_the_contexts_that_ship() -> None:
+    for name, task in (("smp-local", ZincOptions()), ("smp-local-own-terms", MoleculesOptions())):
+        options = {"own_terms": False, **VARIANTS[name]}
+        assert options == {key: getattr(task, key) for key in options}
+        assert network_spec(name, Settings()).context_radius == task.context_radius
+
+
+RECORD = Path(__file__).resolve().parents[2] / "results" / "theory" / "expressivity.json"
+
+
+def test_the_record_is_of_these_networks_families_and_references() -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
     assert record["settings"] == json.loads(json.dumps(asdict(Settings())))
+    for model in NETWORK_NAMES:  # options that are newer than the record must be at their defaults
+        recorded = NetworkSpec(**record["networks"][model])
+        assert recorded == network_spec(model, Settings()), model
     found = measure(Settings(models=()))
     assert record["families"] == [asdict(size) for size in found.families]
     assert record["references"] == [asdict(reference) for reference in found.references]
+
+
+@pytest.mark.parametrize(
+    ("name", "models"),
+    [
+        ("strongly-regular", NETWORK_NAMES),
+        ("cfi", ("fast-smp", "smp-local")),
+        ("regular", ("smp-local", "smp-local-own-terms", "dgn")),
+    ],
+)
+def test_the_record_is_what_the_program_finds(name: str, models: tuple[str, ...]) -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    recorded = {(count["model"], count["family"]): count for count in record["counts"]}
+    for count in measure(Settings(models=models, families=(name,))).counts:
+        before = recorded[count.model, name]
+        assert count.told_apart == before["told_apart"], count
+        if before["smallest_gap"] is not None and before["smallest_gap"] > 1e-6:
+            assert count.smallest_gap == pytest.approx(before["smallest_gap"], rel=1e-3)

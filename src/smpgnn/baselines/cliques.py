@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from smpgnn.baselines.tree_decomposition import junction_trees
+from smpgnn.caching import cached_property
 from smpgnn.data.padded import Capacity, PaddedStore, usual_room
 from smpgnn.data.padded_rows import DataNodes
 from smpgnn.data.store import GraphStore

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property
 from smpgnn.context import LocalContext
 from smpgnn.errors import check_counts
 from smpgnn.identifiers import onehot_identifiers

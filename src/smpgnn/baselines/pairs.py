@@ -8,7 +8,6 @@ are padded, with zeros, which add nothing to it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.baselines.inputs import InputIndex, OwnInput
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.errors import InputError
 from smpgnn.identifiers import onehot_identifiers
 from smpgnn.index import ContextIndex
@@ -32,6 +32,7 @@ class PairIndex(InputIndex):
     """
 
     @classmethod
+    @outside_inference_mode
     def of(cls, index: ContextIndex) -> PairIndex:
         """From an index of one-hot identifiers."""
         if isinstance(index, PairIndex):

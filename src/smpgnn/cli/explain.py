@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.catalogue import EXPLAIN_STEPS
+from smpgnn.cli.arguments import whole_number
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 from smpgnn.errors import InputError
 
@@ -33,7 +35,7 @@ def add_explain(verbs: Any) -> None:
     add(
         "--steps",
         metavar="N",
-        type=int,
+        type=whole_number(1, 10**6),
         default=EXPLAIN_STEPS,
         help=f"points of the integrals, for precision (default: {EXPLAIN_STEPS})",
     )
@@ -44,13 +46,12 @@ def add_explain(verbs: Any) -> None:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    from smpgnn.data.tables import existing_file
-    from smpgnn.training.explain import explained
-    from smpgnn.training.explain_tables import explain_graphs, explain_table
-    from smpgnn.training.predict import load
+    with importing():
+        from smpgnn.data.tables import existing_file
+        from smpgnn.training.explain import explained
+        from smpgnn.training.explain_tables import explain_graphs, explain_table
+        from smpgnn.training.predict import load
 
-    if arguments.steps < 1:
-        raise InputError(f"--steps {arguments.steps}: must be 1 or more.")
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:
         if arguments.figures:
@@ -103,12 +104,12 @@ def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], 
     from smpgnn.training.draw_molecules import molecules_svg
 
     place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
 
     def draw(entry: Molecule, row: int) -> None:
+        try:  # with the first figure: a table that cannot be read leaves no folder
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
         for number, name in enumerate(scores):
             end = "" if len(scores) == 1 else f"-{number + 1}-{file_name(name)}"
             write_text(place / f"row-{row}{end}.svg", molecules_svg([entry], number, name))

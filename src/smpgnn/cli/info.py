@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.catalogue import ENTRIES
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import import_trusted
 from smpgnn.errors import InputError, shown
 from smpgnn.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
@@ -58,7 +59,8 @@ def _run(path: Path) -> int:
 
 def _model(path: Path, record: dict[str, Any]) -> None:
     """What a model is, and, where the record of its run is known, how well it does."""
-    from smpgnn.training.saved import load_model
+    with importing():
+        from smpgnn.training.saved import load_model
 
     saved = load_model(path)
     spec = saved.spec
@@ -76,13 +78,12 @@ def _model(path: Path, record: dict[str, Any]) -> None:
 
 
 def _data_set(arguments: argparse.Namespace) -> int:
-    from smpgnn.training.memory import largest_batch_memory
-    from smpgnn.training.prepare import prepare
-    from smpgnn.training.saved import pick_device
-    from smpgnn.training.train import records_steps
+    with importing():
+        from smpgnn.training.memory import largest_batch_memory
+        from smpgnn.training.prepare import prepare
+        from smpgnn.training.saved import pick_device
+        from smpgnn.training.train import records_steps
 
-    if arguments.batch_size is not None and arguments.batch_size < 1:
-        raise InputError(f"--batch-size must be above 0, not {arguments.batch_size}.")
     names = ("data_dir", "model", "identifiers", "checkpoint")
     given = {name: value for name in names if (value := getattr(arguments, name))}
     if arguments.context_radius is not None:
@@ -155,7 +156,8 @@ def _roughly(need: StepMemory) -> str:
 
 
 def _table(path: Path) -> int:
-    from smpgnn.data.tables import stream_table, table_columns
+    with importing():
+        from smpgnn.data.tables import stream_table, table_columns
 
     names = table_columns(path)
     rows = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 
 if TYPE_CHECKING:
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    from smpgnn.data.tables import existing_file
-    from smpgnn.training.predict import load, predict_graphs, predict_table
+    with importing():
+        from smpgnn.data.tables import existing_file
+        from smpgnn.training.predict import load, predict_graphs, predict_table
 
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:

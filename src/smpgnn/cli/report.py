@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from smpgnn.cli.interrupts import importing
+from smpgnn.cli.outputs import prepare_file
+
 EXAMPLES = (
     "smpgnn report",
     "smpgnn report --results results --output report.html --markdown docs/results.md",
@@ -29,32 +32,24 @@ def add_report(verbs: Any) -> None:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    from smpgnn.files import write_text
-    from smpgnn.report.collect import collect
-    from smpgnn.report.markdown import FIGURES, markdown
-    from smpgnn.report.page import figure_files, page
+    with importing():
+        from smpgnn.files import write_text
+        from smpgnn.report.collect import collect
+        from smpgnn.report.markdown import FIGURES, markdown
+        from smpgnn.report.page import figure_files, page
 
     content = collect(arguments.results)
-    _folder(arguments.output)
+    prepare_file(arguments.output)
+    if arguments.markdown is not None:
+        prepare_file(arguments.markdown)
     write_text(arguments.output, page(content))
     print(f"{len(content.records)} records: {arguments.output}")
-    if arguments.markdown:
-        _folder(arguments.markdown)
+    if arguments.markdown is not None:
         write_text(arguments.markdown, markdown(content))
         print(f"tables: {arguments.markdown}")
         for name, chart in figure_files(content).items():
             figure = str(Path(arguments.markdown).parent / FIGURES / name)
-            _folder(figure)
+            prepare_file(figure)
             write_text(figure, chart)
             print(f"figure: {figure}")
     return 0
-
-
-def _folder(file: str) -> None:
-    """Make the folder of a file to write."""
-    from smpgnn.errors import InputError
-
-    try:
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{file}: its folder cannot be made: {error.strerror}.") from error

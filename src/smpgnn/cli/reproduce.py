@@ -7,6 +7,8 @@ import math
 import sys
 from typing import Any
 
+from smpgnn.cli.arguments import whole_number
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.errors import InputError
 from smpgnn.experiments.plan import Plan, Request, make_plan
@@ -41,7 +43,8 @@ def add_reproduce(verbs: Any) -> None:
         help="methods, as in the table or gin-degree",
     )
     add("--cells", metavar="CELL", nargs="+", default=[], help="columns, such as 4-12 or in-4")
-    add("--seeds", metavar="S", nargs="+", type=int, default=[0, 1, 2], help="default: 0 1 2")
+    add("--seeds", metavar="S", nargs="+", type=whole_number(0, 2**32 - 1), default=[0, 1, 2],
+        help="default: 0 1 2")  # fmt: skip
     add("--protocol", choices=tuple(PROTOCOLS), default="modern", help="how all rows are trained")
     add(
         "--search",
@@ -49,7 +52,13 @@ def add_reproduce(verbs: Any) -> None:
         default=True,
         help="choose learning rates on held-back training data, where the protocol says so",
     )
-    add("--jobs", metavar="N", type=int, default=1, help="trainings at a time (default: 1)")
+    add(
+        "--jobs",
+        metavar="N",
+        type=whole_number(1, 1000),
+        default=1,
+        help="trainings at a time (default: 1)",
+    )
     add("--minutes", metavar="M", type=float, default=0.0, help="stop after so long; 0: never")
     add("--results", metavar="D", default="results", help="folder of the records")
     add("--work-dir", metavar="D", default="runs/reproduce", help="folder of the runs and logs")
@@ -59,8 +68,9 @@ def add_reproduce(verbs: Any) -> None:
     add("--dry-run", action="store_true", help="list what would be trained, and leave")
     add("--again", action="store_true", help="replace records that were made with other settings")
     smaller = parser.add_argument_group("smaller runs, whose records are marked as reduced")
-    smaller.add_argument("--epochs", metavar="N", type=int, help="passes over the training data")
-    smaller.add_argument("--samples", metavar="N", type=int, help="graphs to train and test on")
+    most = whole_number(1, 10**7)
+    smaller.add_argument("--epochs", metavar="N", type=most, help="passes over the training data")
+    smaller.add_argument("--samples", metavar="N", type=most, help="graphs to train and test on")
     smaller.add_argument(
         "--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train"
     )
@@ -69,10 +79,6 @@ def add_reproduce(verbs: Any) -> None:
 
 def requests(arguments: argparse.Namespace) -> list[Request]:
     """What the command line asks for, a request for each table."""
-    for name in ("jobs", "epochs", "samples"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise InputError(f"--{name} {value}: must be 1 or more.")
     if not (math.isfinite(arguments.minutes) and arguments.minutes >= 0):
         raise InputError(f"--minutes {arguments.minutes}: must be 0 or more.")
     tables = list(TABLES) if arguments.tables == ["all"] else arguments.tables
@@ -107,8 +113,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
         return 0
     if any(isinstance(final.job.options, ZincOptions) for final in plan.open):
         import_trusted(arguments, arguments.data_dir)
-    from smpgnn.experiments.progress import display
-    from smpgnn.experiments.runner import Runner
+    with importing():
+        from smpgnn.experiments.progress import display
+        from smpgnn.experiments.runner import Runner
 
     with display() as shown:
         runner = Runner(plan, arguments.jobs, arguments.minutes, shown.show, shown.note)

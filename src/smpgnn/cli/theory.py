@@ -6,9 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from smpgnn.catalogue import MODELS
-from smpgnn.cli.arguments import Parser
-from smpgnn.theory.registry import FAMILY_NAMES, LISTINGS, program
+from smpgnn.cli.arguments import Parser, whole_number
+from smpgnn.cli.interrupts import importing
+from smpgnn.cli.outputs import prepare_file
+from smpgnn.theory.registry import FAMILY_NAMES, LISTINGS, NETWORK_NAMES, program
 
 if TYPE_CHECKING:
     from smpgnn.theory.program import Program
@@ -54,20 +55,27 @@ def _add_expressivity(parser: Parser) -> None:
     parser.epilog = f"example:\n  {EXAMPLES[-1]}"
     add = parser.add_argument
     add(
-        "--model", nargs="+", choices=MODELS, metavar="NAME", default=list(MODELS),
-        help=f"networks (default: all, {', '.join(MODELS)})",
+        "--model", nargs="+", choices=NETWORK_NAMES, metavar="NAME", default=list(NETWORK_NAMES),
+        help=f"networks (default: all, {', '.join(NETWORK_NAMES)})",
     )  # fmt: skip
     add(
         "--families", nargs="+", choices=FAMILY_NAMES, metavar="NAME", default=list(FAMILY_NAMES),
         help=f"families of graphs (default: all, {', '.join(FAMILY_NAMES)})",
     )  # fmt: skip
-    add("--seeds", type=int, metavar="S", default=5, help="draws of the weights (default: 5)")
     add(
-        "--relabelings", type=int, metavar="R", default=3,
+        "--seeds",
+        type=whole_number(1, 10**6),
+        metavar="S",
+        default=5,
+        help="draws of the weights (default: 5)",
+    )
+    add(
+        "--relabelings", type=whole_number(1, 10**6), metavar="R", default=3,
         help="copies of each graph in another order (default: 3)",
     )  # fmt: skip
-    add("--layers", type=int, metavar="L", default=6, help="layers of the networks (default: 6)")
-    add("--width", type=int, metavar="C", default=16, help="width of the networks (default: 16)")
+    size = whole_number(1, 1000)
+    add("--layers", type=size, metavar="L", default=6, help="layers of the networks (default: 6)")
+    add("--width", type=size, metavar="C", default=16, help="width of the networks (default: 16)")
     add(
         "--norm", choices=("layer", "none"), default="layer",
         help="norm of the rows (default: layer)",
@@ -88,13 +96,18 @@ def theory(arguments: argparse.Namespace) -> int:
         if arguments.name == "all":
             for number, listing in enumerate(LISTINGS):
                 print(end="\n" if number else "")
-                _run(listing.load())
+                _run(_loaded(listing.name))
             return 0
-        _run(program(arguments.name))
+        _run(_loaded(arguments.name))
     except AssertionError as failure:
         print(f"smpgnn: the claim does not hold: {failure}", file=sys.stderr)
         return 1
     return 0
+
+
+def _loaded(name: str) -> Program:
+    with importing():
+        return program(name)
 
 
 def _run(one: Program) -> None:
@@ -103,7 +116,8 @@ def _run(one: Program) -> None:
 
 
 def _expressivity(arguments: argparse.Namespace) -> int:
-    from smpgnn.theory.expressivity import PROGRAM, Settings, measure, show
+    with importing():
+        from smpgnn.theory.expressivity import PROGRAM, Settings, measure, show
 
     settings = Settings(
         tuple(dict.fromkeys(arguments.model)),
@@ -114,10 +128,12 @@ def _expressivity(arguments: argparse.Namespace) -> int:
         arguments.width,
         arguments.norm,
     )
+    if arguments.output is not None:
+        prepare_file(arguments.output)
     print(f"{PROGRAM.name}: {PROGRAM.claim}.\n", flush=True)
     report = measure(settings)
     show(report)
-    if arguments.output:
+    if arguments.output is not None:
         report.write(arguments.output)
         print(f"Counts: {arguments.output}")
     return 0

@@ -14,6 +14,7 @@ from smpgnn.data.raw_graph import RawGraph
 from smpgnn.data.tables import listing
 from smpgnn.data.targets import TargetSpec
 from smpgnn.errors import InputError, shown
+from smpgnn.plain import from_plain
 
 Level = Literal["graph", "node"]
 Part = Literal["node", "edge"]
@@ -58,12 +59,7 @@ class GraphSchema:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GraphSchema:
-        return cls(
-            level=values["level"],
-            node_attributes=tuple(_attribute(item) for item in values["node_attributes"]),
-            edge_attributes=tuple(_attribute(item) for item in values["edge_attributes"]),
-            targets=None if values["targets"] is None else TargetSpec.from_dict(values["targets"]),
-        )
+        return from_plain(cls, values, "schema")
 
 
 def infer_attributes(
@@ -234,9 +230,3 @@ def _attribute_dict(attribute: Attribute) -> dict[str, Any]:
         "width": attribute.width,
         "categories": list(attribute.categories),
     }
-
-
-def _attribute(values: Mapping[str, Any]) -> Attribute:
-    return Attribute(
-        values["name"], values["kind"], int(values["width"]), tuple(values["categories"])
-    )

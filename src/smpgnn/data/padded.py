@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property
 from smpgnn.data.padded_rows import DataOneHot, DataRows, RowLists, small_table, sorted_topology
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.index import ContextIndex

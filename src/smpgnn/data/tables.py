@@ -319,6 +319,8 @@ def _parquet_columns(file: Path) -> tuple[str, ...]:
             names = tuple(table.schema_arrow.names)
         except UnicodeDecodeError as error:
             raise InputError(f"{file}: the name of a column is not UTF-8: rename it.") from error
+    if not names:
+        raise InputError(f"{file} has no columns: give a table that has some.")
     _refuse_duplicates(names, file)
     return names
 
@@ -352,6 +354,8 @@ def _column(batch: Any, name: str, file: Path) -> pd.Series[Any]:
         column.validate(full=True)  # pandas may keep the bytes of texts and decode them much later
         # Whole numbers with gaps stay whole numbers: as floats they would lose digits.
         values: pd.Series[Any] = column.to_pandas(integer_object_nulls=True)
+        if values.dtype.kind == "M":  # pandas cannot write years above 9999 in a time zone
+            _ = str(values.min()), str(values.max())
     except Exception as error:  # text that is no UTF-8, dates without end, time zones not known, …
         reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
         raise InputError(

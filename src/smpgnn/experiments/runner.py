@@ -156,7 +156,12 @@ class Runner:
         log = str(Path(self.plan.work_dir) / "logs" / f"worker-{self._started}.log")
         threads = max(1, _cores() // self.jobs)
         process = context.Process(target=work, args=(theirs, log, threads), daemon=True)
-        process.start()
+        # Ctrl-C reaches all processes of a terminal: a worker ignores it from its first moment on
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._started += 1
         worker = _Worker(process, ours, log)

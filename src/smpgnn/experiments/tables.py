@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, nearest
 from smpgnn.experiments.cycle_tables import CYCLES
 from smpgnn.experiments.property_tables import PROPERTIES
 from smpgnn.experiments.table import Selection, Table
@@ -23,11 +23,9 @@ SELECTIONS: dict[str, Selection] = {
 
 def find_table(name: str) -> Table | Selection:
     """The table or selection of this name."""
-    from difflib import get_close_matches
-
     known: dict[str, Table | Selection] = {**TABLES, **SELECTIONS}
     if name not in known:
-        near = get_close_matches(name.replace("-", "_"), known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(known)}."
+        near = nearest(name, known)
+        hint = f"did you mean {near}?" if near else f"known are: {', '.join(known)}."
         raise InputError(f"TABLE '{name}': there is none of this name: {hint}")
     return known[name]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smpgnn.catalogue import FEATURES, NORM_PLACES
 from smpgnn.context import LocalContext
-from smpgnn.errors import InputError, check_counts, check_tensor
+from smpgnn.errors import InputError, check_counts, check_device, check_tensor
 from smpgnn.growth import GrowingIndex
 from smpgnn.identifiers import identifier_scheme
 from smpgnn.index import ContextIndex
@@ -121,6 +121,9 @@ class Backbone(nn.Module):
     ) -> ContextIndex:
         """Check the arguments of a call and build the index unless one is given."""
         self._check_x(x)
+        for name, given in (("x", x), ("edge_index", edge_index), ("batch", batch)):
+            if isinstance(given, Tensor):
+                check_device(name, given, self._device)
         if x is not None:
             if num_nodes is not None and num_nodes != x.size(0):
                 raise InputError(f"num_nodes is {num_nodes}, but x has {x.size(0)} rows.")
@@ -134,6 +137,7 @@ class Backbone(nn.Module):
         check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
         if edge_attr is not None and edge_attr.dtype != self._dtype:
             raise InputError(self._other_dtype("edge_attr", edge_attr))
+        check_device("edge_attr", edge_attr, self._device)
         return index
 
     def forward(
@@ -226,6 +230,10 @@ class Backbone(nn.Module):
     def _dtype(self) -> torch.dtype:
         return next(self.parameters()).dtype
 
+    @property
+    def _device(self) -> torch.device:
+        return next(self.parameters()).device
+
     def _check_x(self, x: Tensor | None) -> None:
         if x is None:
             if self.in_channels:
@@ -252,6 +260,11 @@ class Backbone(nn.Module):
         edge_index: Tensor,
         batch: Tensor | None,
     ) -> None:
+        if not isinstance(index, ContextIndex):
+            raise InputError(
+                f"index must be a ContextIndex, not {type(index).__name__}: build it with "
+                "smpgnn.context_index or ContextIndex.build."
+            )
         topology, radius = index.topology, index.radius
         check_tensor("edge_index", edge_index)
         same_nodes = num_nodes in (None, topology.num_nodes)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.caching import cached_property
 from smpgnn.ops.backend import opaque
 from smpgnn.ops.sparse import SparseSum, sparse_apply
 from smpgnn.topology import pointer, take

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
+from smpgnn.caching import cached_property
 from smpgnn.ops.neighbor import Lift
 from smpgnn.topology import pointer, take
 

@@ -8,13 +8,13 @@ transposed matrix, so nothing is kept for it and derivatives of any order exist.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.ops.backend import fused, opaque
 
 
@@ -35,6 +35,7 @@ class SparseSum:
     def _weights(self) -> dict[torch.dtype, Tensor]:
         return {}
 
+    @outside_inference_mode
     def _weight_as(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._weights:
             assert self.weight is not None

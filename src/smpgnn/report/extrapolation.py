@@ -11,6 +11,7 @@ from smpgnn.experiments.table import Row
 from smpgnn.report.collect import TableReport
 from smpgnn.report.curves import STYLES
 from smpgnn.report.figures import Series, line_chart
+from smpgnn.report.markdown_table import table_lines
 
 UNIT = "log10 MSE"
 TITLE = "Larger graphs than in training"
@@ -43,12 +44,12 @@ def extrapolation_lines(report: TableReport, digits: int) -> list[str]:
         return []
     first = next(iter(found.values()))[0]
     ranges = [f"{low}–{high} nodes" for low, high in zip(first.least, first.most, strict=True)]
-    lines = [f"| {UNIT}, {cell.label} | " + " | ".join(ranges) + " |"]
-    lines.append("|---" * (1 + len(ranges)) + "|")
+    rows = []
     for name, curves in found.items():
         means = [fmean(values) for values in zip(*(c.value for c in curves), strict=True)]
         shown = [_shown(mean, digits) for mean in means]
-        lines.append(f"| {name} | " + " | ".join(shown) + " |")
+        rows.append([name, *shown])
+    lines = table_lines([f"{UNIT}, {cell.label}", *ranges], rows)
     if any(_OVERFLOW in line for line in lines):
         lines += [
             "",

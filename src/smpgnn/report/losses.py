@@ -12,6 +12,7 @@ from smpgnn.experiments.tables import SELECTIONS
 from smpgnn.report.collect import Report, TableReport
 from smpgnn.report.curves import STYLES, mean_curve
 from smpgnn.report.figures import line_chart
+from smpgnn.report.markdown_table import table_lines
 
 TEXT = (
     "The paper's figure of training losses, from the records of Table 1a. Under it the time of an "
@@ -68,12 +69,12 @@ def loss_lines(selection: Selection, report: TableReport, folder: str) -> list[s
     labels = cell_labels(report)
     lines = [TEXT, ""]
     lines += [f"![Training loss]({folder}/{name})" for name in loss_figures(selection, report)]
-    heads = [labels[cell] for cell in selection.cells]
-    lines += ["", "| time an epoch | " + " | ".join(heads) + " |", "|---" * (1 + len(heads)) + "|"]
+    rows = []
     for row, times in epoch_times(selection, report).items():
         shown = ["—" if t is None else f"{t.seconds:.3g} s ({t.jobs} at a time)" for t in times]
-        lines.append(f"| {row} | " + " | ".join(shown) + " |")
-    return lines
+        rows.append([row, *shown])
+    heads = ["time an epoch", *(labels[cell] for cell in selection.cells)]
+    return [*lines, "", *table_lines(heads, rows)]
 
 
 def cell_labels(report: TableReport) -> dict[str, str]:

@@ -9,6 +9,7 @@ from smpgnn.report.columns import column_groups
 from smpgnn.report.extrapolation import TITLE as LARGER
 from smpgnn.report.extrapolation import UNIT, extrapolation_lines
 from smpgnn.report.losses import loss_lines, selections
+from smpgnn.report.markdown_table import table_lines
 
 
 def signed(value: float, digits: int) -> str:
@@ -97,12 +98,11 @@ def _table(report: TableReport) -> list[str]:
     if not report.reduced:
         words.append(missing_text(report))
     lines = [" ".join(word for word in words if word), ""]
-    lines.append("| | " + " | ".join(_heads(report)) + " |")
-    lines.append("|---" * (1 + len(report.cells)) + "|")
+    rows = []
     for row in report.rows:
         cells = [cell_text(report.summary(row.name, c.name), table.digits) for c in report.cells]
-        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
-    return lines
+        rows.append([row.name, *cells])
+    return lines + table_lines(["", *_heads(report)], rows)
 
 
 def _heads(report: TableReport) -> list[str]:
@@ -116,10 +116,16 @@ def _heads(report: TableReport) -> list[str]:
 
 def _costs(report: TableReport) -> list[str]:
     """A line a row: the range over its trainings."""
-    lines = [
-        "| | trainings | parameters | epochs | time an epoch (s) | peak memory (MiB) | device |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = (
+        "",
+        "trainings",
+        "parameters",
+        "epochs",
+        "time an epoch (s)",
+        "peak memory (MiB)",
+        "device",
+    )
+    rows = []
     for row in report.rows:
         records = [r for name, _, several in report.trainings if name == row.name for r in several]
         if not records:
@@ -127,14 +133,18 @@ def _costs(report: TableReport) -> list[str]:
         memory = _range([r.peak_memory_mib for r in records], ",.0f")
         kinds = ", ".join(sorted({record.memory_of for record in records}))
         devices = ", ".join(sorted({record.device for record in records}))
-        lines.append(
-            f"| {row.name} | {len(records)} | {_range([r.parameters for r in records], ',.0f')} "
-            f"| {_range([r.epochs for r in records], '.0f')} "
-            f"| {_range([r.seconds_per_epoch for r in records], '.3g')} "
-            f"| {memory} ({kinds}) "
-            f"| {devices}, {_range([r.jobs for r in records], '.0f')} at a time |"
+        rows.append(
+            [
+                row.name,
+                str(len(records)),
+                _range([r.parameters for r in records], ",.0f"),
+                _range([r.epochs for r in records], ".0f"),
+                _range([r.seconds_per_epoch for r in records], ".3g"),
+                f"{memory} ({kinds})",
+                f"{devices}, {_range([r.jobs for r in records], '.0f')} at a time",
+            ]
         )
-    return lines
+    return table_lines(head, rows)
 
 
 def _range(values: Sequence[float], how: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,15 @@ import networkx as nx
 import torch
 from torch import Tensor, nn
 
-from smpgnn.catalogue import BY_NAME, MODELS
+from smpgnn.catalogue import READOUTS
 from smpgnn.errors import InputError, check_counts
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
+from smpgnn.options import TrainOptions
 from smpgnn.theory.families import FAMILIES, Family, family, topology
 from smpgnn.theory.program import Program
 from smpgnn.theory.refinement import REFINEMENTS, classes
+from smpgnn.theory.registry import NETWORK_NAMES, VARIANTS
 from smpgnn.topology import Topology
 
 #: The refinement that bounds each network. None is known for the others: random identifiers and
@@ -37,6 +38,9 @@ from smpgnn.topology import Topology
 BOUND = {
     "smp": "SMP",
     "fast-smp": "SMP",
+    "smp-own-terms": "SMP",  # the own row has a colour of its own among those of a context
+    "smp-local": "SMP",  # within how many hops j lies of i is part of the colour of row (i, j)
+    "smp-local-own-terms": "SMP",
     "mpnn": "1-WL",
     "fast-mpnn": "1-WL",
     "gin": "1-WL",
@@ -67,27 +71,28 @@ class Settings:
     """What is measured, and how.
 
     Args:
-        models: names of the catalogue.
+        models: names of `registry.NETWORK_NAMES`.
         families: names of `families.FAMILIES`.
         seeds: number of draws of the weights; a pair counts if one of them tells it apart.
         relabelings: copies of every graph with its nodes in another order.
-        layers, width: of the networks.
+        layers, width, readout: of the networks.
         norm: of the rows, 'layer' or 'none'. Layer norm acts on each row by itself, so that bounds
             hold with it; without, the products of PPGN drown small differences in large numbers.
     """
 
-    models: tuple[str, ...] = MODELS
+    models: tuple[str, ...] = NETWORK_NAMES
     families: tuple[str, ...] = tuple(FAMILIES)
     seeds: int = 5
     relabelings: int = 3
     layers: int = 6
     width: int = 16
     norm: str = "layer"
+    readout: str = "mean"
 
     def __post_init__(self) -> None:
         for name in self.models:
-            if name not in BY_NAME:
-                raise InputError(f"models must be of {', '.join(MODELS)}, not {name!r}.")
+            if name not in NETWORK_NAMES:
+                raise InputError(f"models must be of {', '.join(NETWORK_NAMES)}, not {name!r}.")
         for name in self.families:
             if name not in FAMILIES:
                 raise InputError(f"families must be of {', '.join(FAMILIES)}, not {name!r}.")
@@ -100,6 +105,8 @@ class Settings:
         )
         if self.norm not in ("layer", "none"):
             raise InputError(f"norm must be 'layer' or 'none', not {self.norm!r}.")
+        if self.readout not in READOUTS:
+            raise InputError(f"readout must be of {', '.join(READOUTS)}, not {self.readout!r}.")
 
 
 @dataclass(frozen=True)
@@ -146,9 +153,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that `smpgnn theory expressivity` finds."""
+    """Everything that `smpgnn theory expressivity` finds.
+
+    `networks` has the complete specification of each network, so that a record can be compared with
+    the program that made it.
+    """
 
     settings: Settings
+    networks: dict[str, dict[str, Any]] = field(default_factory=dict)
     families: list[Size] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
@@ -160,7 +172,8 @@ class Report:
 
 def measure(settings: Settings) -> Report:
     """Count the pairs; raises `AssertionError` where a network exceeds what its kind can do."""
-    report = Report(settings)
+    networks = {model: network_spec(model, settings).to_dict() for model in settings.models}
+    report = Report(settings, networks)
     for name in settings.families:
         graphs = family(name)
         report.families.append(Size(name, graphs.text, len(graphs.graphs), len(graphs.pairs)))
@@ -251,23 +264,29 @@ def relative_gaps(
     return Gaps(pairs, largest)
 
 
-def random_network(model: str, graphs: Family, settings: Settings, seed: int) -> nn.Module:
-    """A network for graphs without features, in float64 and eval mode."""
-    spec = NetworkSpec.from_options(
-        CyclesOptions(
-            model=model,
+def network_spec(model: str, settings: Settings) -> NetworkSpec:
+    """A network for graphs without features."""
+    options = {"model": model, **VARIANTS.get(model, {})}
+    return NetworkSpec.from_options(
+        TrainOptions(
+            **options,
             hidden_channels=settings.width,
             norm=settings.norm,
             residual=False,
-            set_scale=1.0,
+            readout=settings.readout,
         ),
         in_channels=0,
         edge_channels=0,
         node_outputs=0,
         graph_outputs=settings.width,
         num_layers=settings.layers,
-        max_nodes=max(graph.number_of_nodes() for graph in graphs.graphs),
     )
+
+
+def random_network(model: str, graphs: Family, settings: Settings, seed: int) -> nn.Module:
+    """The network with fresh weights for the graphs of a family, in float64 and eval mode."""
+    most = max(graph.number_of_nodes() for graph in graphs.graphs)
+    spec = replace(network_spec(model, settings), max_nodes=most)
     torch.manual_seed(seed)
     network = spec.build().double().eval()
     with torch.no_grad():

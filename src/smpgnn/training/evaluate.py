@@ -1,9 +1,10 @@
-"""Metrics of a trained model on a file of one's own."""
+"""Metrics of a trained model on data of one's own."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, encode_targets
@@ -31,10 +32,36 @@ def evaluate_file(
     target = store.y_node if model.saved.spec.level == "node" else store.y
     if target is None or bool(target.isnan().all()):
         raise InputError(f"{path}: no target is known: fill the column, or give --labels.")
-    metrics = evaluate_store(
+    return _metrics(model, store), notes
+
+
+def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
+    """Metrics on graphs of PyTorch Geometric, whose targets are in `y`."""
+    import pandas as pd
+
+    from smpgnn.data.graphs import graphs_from_pyg
+
+    level = model.saved.spec.level
+    store = graphs_from_pyg(graphs, level=cast(Any, level))
+    target = store.y if level == "graph" else store.y_node
+    if target is None:
+        raise InputError("data: the graphs have no target: give each a 'y'.")
+    spec = target_spec(model.task)
+    if target.size(1) != len(spec.names):
+        raise InputError(
+            f"data: the graphs have {target.size(1)} targets, but the model has {len(spec.names)}."
+        )
+    frame = pd.DataFrame(target.double().numpy(), columns=list(spec.names))
+    values = encode_targets(frame, spec, source="data").float()
+    store = replace(store, y=values) if level == "graph" else replace(store, y_node=values)
+    return _metrics(model, store)
+
+
+def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
+    model.check_widths(store)
+    return evaluate_store(
         model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
     )
-    return metrics, notes
 
 
 def target_spec(task: Task) -> TargetSpec:
@@ -68,7 +95,10 @@ def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphS
     from smpgnn.data.graphs import read_graphs
 
     if "schema" not in model.saved.source:
-        raise InputError("this model was trained from Python: evaluate it from Python, too.")
+        raise InputError(
+            "this model was trained from Python: evaluate it there, with "
+            "smpgnn.load(RUN).evaluate(graphs)."
+        )
     schema = GraphSchema.from_dict(model.saved.source["schema"])
     if schema.targets is None:
         schema = replace(schema, targets=target_spec(model.task))

@@ -172,6 +172,14 @@ class Model:
 
         return explain_inputs(self, inputs, steps=steps)
 
+    def evaluate(self, data: Any, *, labels: str | Path | None = None) -> dict[str, float]:
+        """Metrics on all rows of labelled data: a table, graph files, or PyG graphs with `y`."""
+        from smpgnn.training.evaluate import evaluate_file, evaluate_graphs
+
+        if isinstance(data, str | Path):
+            return evaluate_file(self, data, labels=labels)[0]
+        return evaluate_graphs(self, list(data))
+
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """SMILES as graphs in the features that the model was trained on."""
         from smpgnn.data.molecules import MoleculeFeaturizer
