@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint setup bench clean
+.PHONY: demo test lint fuzz setup bench clean
 
 # One thread: at this size a second one gains a quarter, and loses far more on a machine that is shared.
 demo: $(READY)
@@ -17,6 +17,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Damaged files and odd command lines, as long as one likes: make fuzz FORMAT="csv yaml" MINUTES=10 SEED=1
+fuzz: $(READY)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m fuzz $(if $(FORMAT),--format $(FORMAT)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) $(if $(CASE),--case $(CASE))
 
 bench: $(READY)
 	$(BIN)/python benchmarks/step.py
@@ -36,4 +40,4 @@ $(READY): pyproject.toml requirements.lock
 	touch $@
 
 clean:
-	rm -rf demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures

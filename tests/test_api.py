@@ -40,8 +40,9 @@ def test_graphs(graph_run: Result) -> None:
     assert (graph_run.folder / "metrics.csv").exists()
     model = smpgnn.load(graph_run.folder)
     frame = model.predict(with_graph_targets())
-    assert list(frame.columns) == ["predicted_y"]
+    assert list(frame.columns) == ["predicted_y", "error"]
     assert len(frame) == 12
+    assert frame["error"].isna().all()
     # one by one gives the same, with or without targets in the graphs
     alone = [float(model.predict([path_graph(3 + i % 4)])["predicted_y"][0]) for i in range(12)]
     assert frame["predicted_y"].tolist() == pytest.approx(alone, rel=1e-4)
@@ -50,10 +51,34 @@ def test_graphs(graph_run: Result) -> None:
     assert mixed[1].y is not None  # what was given is not changed
 
 
+def test_metrics_on_graphs_of_ones_own(graph_run: Result) -> None:
+    graphs = with_graph_targets()
+    model = smpgnn.load(graph_run.folder)
+    said = model.predict(graphs)["predicted_y"]
+    known = [float(graph.y) for graph in graphs]
+    error = sum(abs(a - b) for a, b in zip(said, known, strict=True)) / 12
+    assert model.evaluate(graphs)["mae"] == pytest.approx(error, rel=1e-4)
+    rows = [line.split(",") for line in (graph_run.folder / "splits.csv").read_text().split()]
+    test = [graphs[int(row) - 1] for row, split in rows if split == "test"]
+    assert model.evaluate(test) == pytest.approx(graph_run.test)
+    for other, said in (
+        ([path_graph(3)], "the graphs have no target"),
+        ([path_graph(3, y=torch.rand(1, 2))], "the graphs have 2 targets, but the model has 1"),
+        ([Data(x=torch.rand(2, 5), edge_index=torch.zeros(2, 0).long(), y=torch.rand(1))],
+         "the graphs have 5 node features, but the model takes 1"),
+        ([path_graph(3, y=torch.tensor([float("nan")]))], "no row whose target is known"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=said):
+            model.evaluate(other)
+    with pytest.raises(InputError, match="does not exist"):
+        smpgnn.load("zinc").evaluate("nowhere.csv")
+
+
 def test_nodes(tmp_path: Path) -> None:
     graphs = [path_graph(n, y=torch.arange(n) % 2) for n in (4, 5, 6, 7)]
     result = smpgnn.train("graphs", graphs, level="node", output=str(tmp_path / "run"), **SMALL)
     assert set(result.test) == {"accuracy"}
+    assert set(smpgnn.load(tmp_path / "run").evaluate(graphs)) == {"accuracy"}
     frame = smpgnn.load(tmp_path / "run").predict(graphs[:2])
     assert len(frame) == 9
     assert set(frame["predicted_y"]) <= {"0", "1"}
@@ -72,7 +97,12 @@ def test_the_task_of_a_target_can_be_told(tmp_path: Path) -> None:
     result = smpgnn.train(
         "graphs", graphs, task="classification", output=str(tmp_path / "run"), **SMALL
     )
-    assert result.saved.task.columns() == ["predicted_y", "p_0", "p_1", "p_2"]
+    assert result.saved.task.columns() == [
+        "predicted_y",
+        "probability_y_0",
+        "probability_y_1",
+        "probability_y_2",
+    ]
 
 
 def test_cycles_and_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,11 @@ from strategies import ODD, SCHEMES, Case, assert_same, cycle, gradients, make_c
 from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.catalogue import ENTRIES, Entry
+from smpgnn.config.catalogue import ENTRIES, Entry
+from smpgnn.config.options import CyclesOptions, with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.ops import neighbor
-from smpgnn.options import CyclesOptions, with_values
 from smpgnn.pooling import SetToSet
 from smpgnn.training.network import run_network
 from smpgnn.training.prepare import assemble
@@ -218,6 +218,7 @@ def test_every_network_of_the_catalogue_equals_the_cpu(entry: Entry) -> None:
         torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, about its own insides
 @pytest.mark.parametrize("network", ["default with edges", "fast", "multi-task"])
 def test_torch_compile_gives_the_same(network: str) -> None:
     edge_channels, make = NETWORKS[network]

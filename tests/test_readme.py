@@ -19,7 +19,7 @@ def run(root: Path, script: str, *options: str) -> subprocess.CompletedProcess[s
     return subprocess.run(command, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("script", ["fill.py", "draw_cycles.py"])
+@pytest.mark.parametrize("script", ["fill.py", "fill_theory.py", "draw_cycles.py"])
 def test_the_figures_are_those_of_the_records(script: str) -> None:
     done = run(ROOT, script, "--check")
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import networkx as nx
 from PIL import Image
 
-from smpgnn.theory.families import moebius_ladder, prism
+from smpgnn.paper.theory.families import moebius_ladder, prism
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parents[1] / "results" / "theory"
@@ -131,7 +131,7 @@ def expressivity() -> None:
          for told, pairs in zip(line, sizes.values(), strict=True)]
         for line in counts
     ]  # fmt: skip
-    _, axis = plt.subplots(figsize=(6.2, 6))
+    _, axis = plt.subplots(figsize=(6.2, 6.8))
     colors = plt.get_cmap("Blues").copy()
     colors.set_bad("#e8e8e8")
     axis.imshow(shares, cmap=colors, vmin=0, vmax=1.25, aspect="auto")

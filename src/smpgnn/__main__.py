@@ -1,5 +1,15 @@
-"""`python -m smpgnn`."""
+"""`python -m smpgnn`, and the command `smpgnn`: Ctrl-C is listened to before anything is loaded."""
 
-from smpgnn.cli.main import main
+from smpgnn.cli.interrupts import importing
 
-main()
+
+def main() -> None:
+    """The command line; see `smpgnn.cli.main`."""
+    with importing():
+        from smpgnn.cli.main import main as run
+
+        run()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from smpgnn.config.options import TASKS, GraphsOptions, with_values
+from smpgnn.config.presets import PAPER, paper_preset
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, GraphsOptions, with_values
-from smpgnn.presets import PAPER, paper_preset
 
 if TYPE_CHECKING:
+    from smpgnn.training.prepare import Prepared
+    from smpgnn.training.run_data import RunData
     from smpgnn.training.train import Result
 
 
@@ -36,7 +38,7 @@ def train(
         options: any setting that `smpgnn train TASK --help` lists, with _ for -; among them, for
             data of one's own, a `task` of its own: 'regression' or 'classification'.
     """
-    from smpgnn.training.run_folder import resumed_options
+    from smpgnn.training.run_folder import RunFolder, resumed_options
     from smpgnn.training.train import train_run
 
     if task not in TASKS:
@@ -53,11 +55,12 @@ def train(
     if data is not None:
         if not isinstance(chosen, GraphsOptions):
             raise InputError(f"data goes with task 'graphs', not with '{task}'.")
-        prepared = _prepared(chosen, data)
+        saved = RunFolder(chosen.output).read_data() if resume else None
+        prepared = _prepared(chosen, data, saved)
     return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet)
 
 
-def _prepared(options: GraphsOptions, data: Sequence[Any]) -> Any:
+def _prepared(options: GraphsOptions, data: Sequence[Any], saved: RunData | None) -> Prepared:
     import pandas as pd
 
     from smpgnn.data.graphs import graphs_from_pyg
@@ -77,4 +80,4 @@ def _prepared(options: GraphsOptions, data: Sequence[Any]) -> Any:
     targets = parse_targets(frame, names, options.task, source="data")
     values = targets.values
     store = replace(store, y=values) if options.level == "graph" else replace(store, y_node=values)
-    return prepare_store(options, store, targets.spec, None)
+    return prepare_store(options, store, targets.spec, None, saved=saved)

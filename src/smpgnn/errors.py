@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
+
+_WORD, _LINE = 300, 2000  # longest word and line of a message
 
 
 class InputError(ValueError):
@@ -12,6 +16,54 @@ class InputError(ValueError):
     The message is one sentence that names the file, row or argument and says what to do about it;
     the command line prints it without a traceback and exits with status 2.
     """
+
+
+def one_sentence(text: str) -> str:
+    """A message as it is printed: one line of bounded length, without control characters.
+
+    Messages quote cells, names and values of the user's files, which may be of any length and hold
+    anything, such as the escape sequences of a terminal.
+    """
+    words = (_cut(word, _WORD) for word in text.split())
+    line = " ".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in w) for w in words)
+    line = _cut(line, _LINE)
+    return line if line.endswith((".", "?", "!")) else f"{line}."
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, without its middle where it is longer than `most`."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
+
+
+def quoted(value: Any, most: int = 80) -> str:
+    """A value as it stands in a message: its repr, cut off where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python refuses to print numbers of 5,000 digits
+        return f"a very long {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` is a slip of, if one is close; dashes do not count."""
+    bare = {other.strip("-").replace("-", "_"): other for other in known}
+    near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
+    return bare[near[0]] if near else None
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end (SIGTERM or SIGHUP); treated like Ctrl-C."""
+
+
+def readable(text: str) -> str:
+    """The text as UTF-8 can hold it: half a character, as in odd names of files, is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """What a message shows of a value from a file: its text on one line, cut after `limit`."""
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def check_counts(*, at_least: int, **counts: Any) -> None:
@@ -23,7 +75,7 @@ def check_counts(*, at_least: int, **counts: Any) -> None:
             fits = False
         if not fits:
             raise InputError(
-                f"{name} must be a whole number of at least {at_least}, not {value!r}."
+                f"{name} must be a whole number of at least {at_least}, not {quoted(value)}."
             )
 
 

@@ -6,7 +6,9 @@ molecules, KIND one of graphs, CYCLES one of cycles.
 
 from __future__ import annotations
 
+import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +22,8 @@ GRAPHS = "train graphs {} --epochs 1 --device cpu --output out"
 #: What is wrong: the command line, and what its one line of errors must hold.
 COMMANDS: dict[str, tuple[str, str]] = {
     # words
+    "a word of 5,000 letters": ("w" * 5000, "smpgnn: argument VERB: invalid choice: 'www"),
+    "a run of 5,000 letters": ("info " + "r" * 5000, "smpgnn: rrr"),
     "no such verb": ("fly", "invalid choice: 'fly'"),
     "no task": ("train", "name a task: cycles, properties, zinc, molecules, graphs"),
     "no such task": ("train cats", "invalid choice: 'cats'"),
@@ -52,9 +56,31 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "huber of classes": (
         "train molecules data.csv --targets kind --objective mae+huber --output out",
         "--objective mae+huber: is for regression, and 'kind' holds classes"),
+    "negative rate with an exponent": ("train cycles --lr -1e-3", "lr must be above 0, not -0.001"),
+    "absurd rate": ("train cycles --lr 1e300", "lr must be at most 1000, not 1e+300"),
+    "infinite rate": ("train cycles --lr inf", "lr must be a number, not inf"),
+    "absurd decay": ("train cycles --weight-decay 1e39", "weight_decay must be at most 1000"),
+    "absurd batch": ("train cycles --batch-size 1" + "0" * 30, "batch_size must be at most 1e+09"),
+    "absurd width": ("train cycles --hidden-channels 9999999", "hidden_channels must be at most"),
+    "absurd depth": ("train cycles --num-layers 1000000", "num_layers must be at most 1000, not"),
+    "absurd radius": ("train zinc --context-radius 1" + "0" * 20, "context_radius must be at most"),
+    "5,000 digits": ("train cycles --epochs " + "9" * 5000, "--epochs: invalid int value: '999"),
+    "too many processes": ("train cycles --devices 900 --output out", "--devices 900: this ma"),
+    "a name that is not text": ("train cycles --output \udcff", "output must be text, not"),
+    "an option with one dash": (
+        "predict RUN data.csv -output=o.csv", "unknown argument '-output': did you mean --output?"),
+    "a word nothing like an option": (
+        "train cycles --metric mae", "unknown argument '--metric': see smpgnn train cycles --help"),
+    "a name of 300 characters": (
+        "train cycles --output " + "a" * 300, " cannot be made: File name too long"),
+    "steps of explanations": (
+        "explain RUN data.csv -o o.csv --steps 99999999999", "--steps: must be a whole number"),
     "k of no cycle": ("train cycles --k 5 --output out", "k is 5, but it must be one of"),
     "n of no size": ("train cycles --k 4 --n 13 --output out", "n is 13, but with k=4"),
-    "memory of a negative batch": ("info cycles --batch-size -1", "--batch-size must be above 0"),
+    "memory of a negative batch": (
+        "info cycles --batch-size -1", "--batch-size: must be a whole number from 1 to"),
+    "radius of an absurd size": (
+        "info zinc --context-radius " + "9" * 5000, "--context-radius: must be a whole number"),
     # devices
     "no GPU": ("train cycles --device cuda --output out", "--device cuda: this machine has no"),
     "no GPU to predict": ("predict RUN data.csv -o o.csv --device cuda", "--device cuda: this mac"),
@@ -64,6 +90,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "YAML list": ("train cycles --config list.yaml", "list.yaml: must hold lines of the form"),
     "unknown key": ("train cycles --config typo.yaml", "unknown key 'epoch': did you mean 'ep"),
     "config of another task": ("train cycles --config zinc.yaml", "is for 'train zinc', not"),
+    "no name of a config": ("train cycles --config=", "cannot be read: it is not a regular file"),
+    "a bomb of aliases": ("train cycles --config bomb.yaml", "bomb.yaml, line 1: anchors (&) and"),
+    "YAML in YAML": ("train cycles --config nested.yaml", "line 2: 'epochs' must be a value or"),
+    "deep YAML": ("train cycles --config deep.yaml", "line 1: 'lr' must be a value or a list of"),
+    "a key twice": ("train cycles --config again.yaml", "line 3: 'batch-size' is given twice"),
+    "a date": ("train cycles --config date.yaml", "lr must be a number, not '2026-13-45'"),
+    "a number of 5,000 digits": ("train cycles --config digits.yaml", "too long for a number"),
+    "a huge config": ("train cycles --config huge.yaml", "is larger than 256 KiB"),
+    "a pipe as config": ("train cycles --config pipe.yaml", "it is not a regular file"),
     "wrong type in YAML": ("train cycles --config type.yaml", "epochs must be a whole number"),
     # tables
     "no table named": ("train molecules", "molecules: name the table"),
@@ -95,7 +130,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "not a table": (TRAIN.format("binary.csv"), "binary.csv"),
     "damaged Parquet": (TRAIN.format("broken.parquet"), "broken.parquet is a damaged Parquet"),
     "too few rows": (TRAIN.format("two.csv"), "2 rows cannot be split into three parts"),
-    "unknown part": (TRAIN.format("data.csv") + " --split-column kind", "the part is 'alkane'"),
+    "unknown part": (TRAIN.format("data.csv") + " --split-column kind", "the split is 'alkane'"),
     "fractions": (TRAIN.format("data.csv") + " --split-fractions 0.5 0.1 0.1", "fractions"),
     # graphs
     "no graphs named": ("train graphs", "graphs: name the file or folder"),
@@ -118,10 +153,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
         TRAIN.format("data.csv") + " --output data.csv/run", "data.csv/run: cannot be made"),
     "a place without room": (
         TRAIN.format("data.csv") + " --output /proc/smpgnn", "/proc/smpgnn: cannot be made"),
-    "predictions into a folder": ("predict RUN data.csv -o graphs", "graphs is a folder"),
+    "predictions into a folder": ("predict RUN data.csv -o graphs", "graphs: is a folder"),
     "predictions to nowhere": ("predict RUN data.csv -o no/where.csv", "create "),
     "predictions to a device": ("predict RUN data.csv -o /dev/full", "not a regular file"),
     "predictions under a file": ("predict RUN data.csv -o data.csv/o.csv", "data.csv/o.csv"),
+    "a page into a folder": ("report --results records -o .", "'.': is a folder: give the name of"),
+    "a page without a name": ("report --results records --output=", "give the name of a file"),
+    "a page of a long name": ("report --results records -o " + "a" * 300, "File name too long"),
+    "tables into a folder": ("report --results records --markdown graphs", "is a folder: give"),
+    "a page under a file": ("report --results records -o data.csv/p.html", "cannot be written"),
+    "counts into a folder": ("theory expressivity -o graphs", "'graphs': is a folder: give the"),
     # going on
     "resume without a name": ("train cycles --resume", "--resume: name the run to go on with"),
     "resume of nothing": ("train cycles --output none --resume", "none: holds no run"),
@@ -129,7 +170,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume with a change": (
         "train molecules --output RUN --resume --lr 0.7", "--lr 0.7: the run has 0.002"),
     "resume with another table": (
-        "train molecules two.csv --output RUN --resume", "path two.csv: the run has"),
+        "train molecules two.csv --output RUN --resume", "two.csv: is not the data of this run"),
     "resume of a foreign file": (
         "train molecules --output FOREIGN --resume", "last.ckpt: is damaged, or no checkpoint"),
     # models
@@ -200,6 +241,16 @@ def place(
         "bad.yaml": "lr: [1, 2\nepochs: }",
         "list.yaml": "- lr\n",
         "typo.yaml": "epoch: 3\n",
+        "bomb.yaml": "a: &a [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(
+            f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in pairwise("abcdefgh")
+        ),
+        "nested.yaml": "lr: 0.1\nepochs: {much: 3}\n",
+        "deep.yaml": "lr: " + "[" * 100_000 + "\n",
+        "again.yaml": "lr: 0.1\nbatch_size: 3\nbatch-size: 4\n",
+        "date.yaml": "lr: 2026-13-45\n",
+        "digits.yaml": f"epochs: {'9' * 5000}\n",
+        "huge.yaml": "# much\n" * 100_000,
         "zinc.yaml": "task_type: zinc\n",
         "type.yaml": "epochs: lots\n",
     }
@@ -214,6 +265,8 @@ def place(
     (folder / "DAMAGED" / "run.json").write_text('{"test": ')
     (folder / "RUN").symlink_to(size_run)
     (folder / "KIND").symlink_to(kind_run)
+    (folder / "records").mkdir()
+    os.mkfifo(folder / "pipe.yaml")
     return folder
 
 
@@ -238,6 +291,7 @@ def test_bad_input_is_one_line(place: Path, monkeypatch: pytest.MonkeyPatch, wha
         if not text.startswith("Graphs: ") and " left out, " not in text
     ]
     assert len(errors) == 1, found.err
+    assert len(errors[0]) < 1000
     assert errors[0].startswith("smpgnn")
     assert culprit in errors[0]
     assert "Traceback" not in found.err
@@ -258,7 +312,7 @@ def test_a_disk_that_fills_up_while_training(place: Path, tmp_path: Path) -> Non
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert found.status == 2
-    assert "model.safetensors: cannot be written: File too large." in found.err
+    assert "model.safetensors: cannot be written (File too large)" in found.err
     assert "Traceback" not in found.err
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert not list((tmp_path / "run").glob(".*"))
@@ -273,3 +327,19 @@ def test_an_error_of_several_lines_is_put_on_one(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(info, "info", broken)
     assert smpgnn("info", "models").err == "smpgnn: one two.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\n  two", "one two."),
+        ("is it?", "is it?"),
+        ("'\x1b[31m\x07é' is no SMILES.", "'\\x1b[31m\\x07é' is no SMILES."),
+        (f"{'x' * 999}.csv: is empty.", f"{'x' * 150}…{'x' * 70}.csv: is empty."),
+    ],
+)
+def test_a_message_is_one_sentence(text: str, line: str) -> None:
+    from smpgnn.errors import one_sentence
+
+    assert one_sentence(text) == line
+    assert len(one_sentence("word " * 9999)) < 2001

@@ -11,7 +11,7 @@ import pytest
 from commands import CYCLES, SMALL, done, molecules, smpgnn
 
 import smpgnn as library
-from smpgnn.options import MODELS
+from smpgnn.config.options import MODELS
 from smpgnn.training.run_folder import RunFolder
 
 
@@ -22,17 +22,23 @@ def record(run: Path) -> dict[str, dict[str, float]]:
 def test_cycles(cycles_run: Path, home: Path, tmp_path: Path) -> None:
     found = done("evaluate", cycles_run, "--json")
     assert json.loads(found.out) == record(cycles_run)["test"]
-    assert done("evaluate", cycles_run).out.startswith("test part: accuracy 0.")
+    assert done("evaluate", cycles_run).out.startswith("test split: accuracy 0.")
     out = tmp_path / "out.csv"
     assert done("predict", cycles_run, home / "graphs", "-o", out).out == (
-        f"24 predictions written to {out}\n"
+        f"24 rows written to {out}\n"
     )
     frame = pd.read_csv(out)
-    assert list(frame.columns) == ["graph", "predicted_cycle", "p_no", "p_yes"]
+    assert list(frame.columns) == [
+        "graph",
+        "predicted_cycle",
+        "probability_cycle_no",
+        "probability_cycle_yes",
+        "error",
+    ]
     assert set(frame["predicted_cycle"]) <= {"no", "yes"}
     text = done("info", cycles_run).out
     assert "fast-smp, 2 layers of width 8" in text
-    assert "predicts    predicted_cycle, p_no, p_yes" in text
+    assert "predicts    predicted_cycle, probability_cycle_no, probability_cycle_yes" in text
     assert f"{record(cycles_run)['test']['accuracy']:.4f}" in text
 
 
@@ -86,9 +92,11 @@ def test_regression_of_molecules(size_run: Path, home: Path, tmp_path: Path) -> 
         (["size", "weight.g"], {"mae", "mse", "mae size", "mae weight.g"},
          ["predicted_size", "predicted_weight.g", "error"]),
         (["kind"], {"accuracy"},
-         ["predicted_kind", "p_aldehyde", "p_alkane", "p_other", "error"]),
+         ["predicted_kind", "probability_kind_aldehyde", "probability_kind_alkane",
+          "probability_kind_other", "error"]),
         (["long", "polar"], {"accuracy"},
-         ["predicted_long", "p_long_yes", "predicted_polar", "p_polar_1", "error"]),
+         ["predicted_long", "probability_long_yes", "predicted_polar", "probability_polar_1",
+          "error"]),
     ],
     ids=["several with gaps", "text labels", "several labels"],
 )  # fmt: skip
@@ -120,7 +128,9 @@ def test_graphs_with_a_table_of_labels(kind_run: Path, home: Path, tmp_path: Pat
     # one file instead of the folder
     done("predict", kind_run, home / "graphs" / "g03.json", "-o", out)
     again = pd.read_csv(out)
-    assert again["p_ring"][0] == pytest.approx(frame["p_ring"][3], abs=1e-5)
+    assert again["probability_kind_ring"][0] == pytest.approx(
+        frame["probability_kind_ring"][3], abs=1e-5
+    )
 
 
 def test_graphs_parted_by_a_column(home: Path, tmp_path: Path) -> None:
@@ -139,7 +149,14 @@ def test_targets_of_nodes(home: Path, tmp_path: Path) -> None:
     done("evaluate", run, home / "graphs")
     done("predict", run, home / "graphs", "-o", out)
     frame = pd.read_csv(out)
-    assert list(frame.columns) == ["graph", "node", "predicted_end", "p_no", "p_yes"]
+    assert list(frame.columns) == [
+        "graph",
+        "node",
+        "predicted_end",
+        "probability_end_no",
+        "probability_end_yes",
+        "error",
+    ]
     assert len(frame) == sum(4 + n % 4 for n in range(24))
     assert frame["node"].tolist()[:4] == [0, 1, 2, 3]
 

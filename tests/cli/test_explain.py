@@ -29,7 +29,7 @@ def test_atoms_add_up_to_the_prediction(size_run: Path, data: Path) -> None:
     found = done("explain", size_run, data, "-o", out, "--figures", figures, "--device", "cpu")
     first, second, third = found.out.splitlines()
     assert first == f"3 molecules explained in {out}"
-    assert second == "2 of the rows could not be read: the column 'error' says why."
+    assert second == "2 others have no prediction: the column 'error' says why."
     assert third.startswith("The integrals are off by ")
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["row", "smiles", "atom", "element", "added_size", "error"]
@@ -67,14 +67,24 @@ def test_nodes_add_up_to_the_odds(kind_run: Path, home: Path, tmp_path: Path) ->
     )
     frame = pd.read_csv(out, dtype={"graph": str, "node": str})
     score = next(name for name in frame.columns if name.startswith("added_kind="))
-    assert list(frame.columns) == ["graph", "node", score]
+    assert list(frame.columns) == ["graph", "node", score, "error"]
     done("predict", kind_run, home / "graphs", "-o", tmp_path / "out.csv")
     predicted = pd.read_csv(tmp_path / "out.csv", dtype={"graph": str}).set_index("graph")
-    share = predicted["p_" + score.removeprefix("added_kind=")]
+    share = predicted["probability_kind_" + score.removeprefix("added_kind=")]
     for graph, part in frame.groupby("graph"):
         odds = math.log(share[graph] / (1 - share[graph]))
         assert part[score].sum() == pytest.approx(odds, abs=1e-3)
         assert part["node"].iloc[0] == "(rest)"
+
+
+def test_a_molecule_too_large_to_draw_has_a_legend(size_run: Path, tmp_path: Path) -> None:
+    pd.DataFrame({"smiles": ["C" * 4000, "CCO"]}).to_csv(tmp_path / "in.csv", index=False)
+    out = ("-o", tmp_path / "o.csv", "--figures", tmp_path / "figures", "--steps", "1")
+    done("explain", size_run, tmp_path / "in.csv", *out)
+    first, second = (tmp_path / "figures" / f"row-{row}.svg" for row in (1, 2))
+    assert 2_000 < first.stat().st_size < 100_000
+    assert 2_000 < second.stat().st_size < 100_000
+    assert len(pd.read_csv(tmp_path / "o.csv")) == 4001 + 4
 
 
 def test_several_targets_have_a_column_and_a_figure_each(
@@ -101,7 +111,7 @@ def test_bad_input_is_one_sentence(size_run: Path, home: Path, data: Path, tmp_p
         return found.err
 
     out = ("-o", tmp_path / "o.csv")
-    assert "--steps 0: must be 1 or more." in refused(size_run, data, *out, "--steps", "0")
+    assert "--steps: must be a whole number" in refused(size_run, data, *out, "--steps", "0")
     assert "none.csv does not exist" in refused(size_run, tmp_path / "none.csv", *out)
     assert "'smi'" in refused(size_run, data, *out, "--smiles-column", "smi")
     (tmp_path / "file").write_text("")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from commands import done, molecules, smpgnn
 
 from smpgnn.data import table_writer, tables
-from smpgnn.training import predict
+from smpgnn.inference import predict
 
 
 def mixed() -> pd.DataFrame:
@@ -41,7 +43,7 @@ def test_every_row_is_kept_with_the_reason_beside_it(size_run: Path, data: Path)
     out = data.with_name("out.csv")
     found = done("predict", size_run, data, "-o", out)
     assert found.out == (
-        f"12 rows written to {out}\n2 of them could not be read: the column 'error' says why.\n"
+        f"12 rows written to {out}\n2 of them have no prediction: the column 'error' says why.\n"
     )
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["name", "smiles", "predicted_size", "error"]
@@ -100,13 +102,61 @@ def test_the_table_is_streamed_and_pieces_do_not_matter(
     pd.testing.assert_frame_equal(found, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("column", ["error", "predicted_size"])
-def test_a_column_that_is_there_already_is_refused(size_run: Path, data: Path, column: str) -> None:
-    mixed().assign(**{column: 1}).to_csv(data, index=False)
-    found = smpgnn("predict", size_run, data, "-o", data.with_name("out.csv"))
-    assert found.status == 2
-    assert found.err == f"smpgnn: {data} has a column '{column}' already: rename it in the input.\n"
-    assert not data.with_name("out.csv").exists()
+def test_a_second_model_on_the_output_of_the_first(size_run: Path, data: Path) -> None:
+    first = predicted(size_run, data)
+    second = data.with_name("second.csv")
+    found = done("predict", size_run, data.with_name("out.csv"), "-o", second)
+    assert found.out.splitlines() == [
+        f"12 rows written to {second}",
+        "2 of them have no prediction: the column 'error_2' says why.",
+        "The usual names are taken in the table: the new columns are called 'predicted_size_2', "
+        "'error_2'.",
+    ]
+    frame = pd.read_csv(second)
+    assert list(frame.columns) == [*first.columns, "predicted_size_2", "error_2"]
+    pd.testing.assert_frame_equal(frame[list(first.columns)], first)
+    assert frame["predicted_size_2"].equals(first["predicted_size"])
+    third = done("predict", size_run, second, "-o", data.with_name("third.csv"))
+    assert "'predicted_size_3', 'error_3'" in third.out
+
+
+def test_a_cell_of_any_length_is_kept(size_run: Path, data: Path) -> None:
+    frame = mixed().assign(note="x" * 140_000)
+    frame.loc[3, "smiles"] = "C1CC1" * 30_000
+    frame.to_csv(data, index=False)
+    found = predicted(size_run, data)
+    assert found["note"].str.len().tolist() == [140_000] * 12
+    assert found["error"][3] == "the SMILES has 150,000 characters, more than 5,000"
+    assert found.index[found["error"].notna()].tolist() == [2, 3, 5]
+
+
+@pytest.mark.parametrize("name", ["a" * 240 + ".csv", "ä" * 125 + ".csv"])
+def test_long_names_of_the_output(size_run: Path, data: Path, name: str) -> None:
+    done("predict", size_run, data, "-o", data.with_name(name))
+    assert sorted(f.name for f in data.parent.iterdir()) == sorted([name, "in.csv"])
+
+
+def test_a_read_only_place(size_run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("smpgnn.files.os.open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    out = data.with_name("out.csv")
+    found = smpgnn("predict", size_run, data, "-o", out)
+    assert (found.status, found.out) == (2, "")
+    reason = f"{out}: cannot be written (Read-only file system): choose another place."
+    assert found.err == f"smpgnn: {reason}\n"
+
+
+def test_pipes_are_refused_at_once(size_run: Path, data: Path) -> None:
+    pipe = data.with_name("pipe.csv")
+    os.mkfifo(pipe)
+    for verb in ("predict", "explain", "evaluate"):
+        words = () if verb == "evaluate" else ("-o", data.with_name("out.csv"))
+        found = smpgnn(verb, size_run, pipe, *words)
+        assert (found.status, found.out) == (2, "")
+        assert "pipe.csv is a pipe or a device: save its content to a file first." in found.err
 
 
 def test_the_old_output_stays_if_it_fails_in_the_middle(
@@ -143,7 +193,7 @@ def test_a_full_disk(size_run: Path, data: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert found.status == 2
-    assert f"{out} cannot be written (File too large)" in found.err
+    assert f"{out}: cannot be written (File too large)" in found.err
     assert out.read_text() == "old"
     assert sorted(f.name for f in data.parent.iterdir()) == ["in.csv", "out.csv"]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,12 @@ def with_edges(*edges: object) -> str:
         ("g.json", '{"nodes": [{"id": 0, "a": NaN}], "edges": []}', "'a' is nan, not a finite"),
         ("g.json", '{"nodes": [{"id": 0, "a": 1e999}], "edges": []}', "'a' is inf, not a finite"),
         ("g.json", json.dumps({"nodes": [{"id": 0, "a": 10**400}], "edges": []}), "finite number"),
+        ("g.json", '{"nodes": [{"id": ' + "9" * 5000 + '}], "edges": []}', "thousands of digits"),
+        ("g.json", '{"nodes": [{"id": 0, "a": []}], "edges": []}', "'a' is an empty list"),
+        ("g.txt", "a b {'w': '\\U0000DC00'}\n", "line 1 holds half of a surrogate pair"),
+        ("g.txt", "a b {'w': []}\n", "'w' is an empty list"),
+        ("g.txt", "a b {'w': " + "9" * 5000 + "}\n", "line 1: .* cannot be read as attributes"),
+        ("g.txt", "a b " + "9" * 5000 + "\n", "'weight' is inf, not a finite number"),
         ("g.json", '{"nodes": [{"id": 0, "a": null}], "edges": []}', "without the attribute 'a'"),
         ("g.json", '{"nodes": [{"id": 0, "a": {}}], "edges": []}', "'a' is {}, not a finite"),
         (
@@ -81,6 +89,8 @@ def with_edges(*edges: object) -> str:
         ("g.csv", "a,b\n,c\n", "line 2: a node has no name"),
         ("g.txt", "a b {'w': open('x')}\n", "line 1: .* cannot be read as attributes"),
         ("g.txt", "a b {1}\n", "line 1: .* cannot be read as attributes"),
+        ("g.json", '{"nodes": [{"id": "\\ud800"}], "edges": []}', "half of a surrogate pair"),
+        ("g.txt", "a b {'w': '\\udc00'}", "line 1 holds half of a surrogate pair"),
         ("g.gml", "graph []", r"unknown ending: the known ones are \.json, \.jsonl"),
     ],
 )
@@ -107,3 +117,61 @@ def test_bad_places(tmp_path: Path) -> None:
         read_graphs(tmp_path, level="edge")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"labels\.csv does not exist"):
         read_graphs(tmp_path, labels=tmp_path / "labels.csv")
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize("depth", [900, 980, 2000, 100_000])
+def test_deep_nesting_ends_well_wherever_it_is(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "g.json"
+    texts = (
+        '{"nodes": [{"id": %s}], "edges": []}',
+        '{"nodes": [{"id": 0, "a": %s}], "edges": []}',
+        '{"nodes": [{"id": 0}], "edges": [], "graph": {"y": %s}}',
+    )
+    for text in texts:
+        path.write_text(text % nested(depth))
+        with contextlib.suppress(InputError):
+            read_graphs(path)
+
+
+def test_messages_stay_short(tmp_path: Path) -> None:
+    path = tmp_path / "g.json"
+    for value in ('"' + "x" * 100_000 + '"', "9" * 4000, nested(500)):
+        start = '{"nodes": [{"id": 0, "a": 1}, {"id": 1, "a": '
+        path.write_text(start + value + '}], "edges": []}')
+        with pytest.raises(InputError) as caught:
+            read_graphs(path)
+        assert len(str(caught.value)) < 400 + len(str(path))
+
+
+def test_entities_are_refused_in_any_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "g.graphml"
+    text = '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE a [<!ENTITY b "c">]><graphml/>'
+    path.write_bytes(text.encode("utf-16"))
+    with pytest.raises(InputError, match="declares XML entities"):
+        read_graphs(path)
+
+
+def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "g.json")
+    with pytest.raises(InputError, match=r"g\.json is a pipe or a device: save its content"):
+        read_graphs(tmp_path / "g.json")
+    with pytest.raises(InputError, match="holds no file with graphs"):
+        read_graphs(tmp_path)
+
+
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"g\xff.json")
+    try:
+        (tmp_path / name).write_text(with_edges())
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (shown,) = read_graphs(tmp_path).names
+    assert shown == "g\\udcff.json"
+    (tmp_path / name).write_text(
+        '{"nodes": [{"id": "\\ud83d\\ude00"}], "edges": []}'
+    )  # a whole one
+    assert read_graphs(tmp_path).node_names == (("\U0001f600",),)

@@ -10,7 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smpgnn.data.molecules import GraphCollector, MoleculeFeaturizer, MoleculeTable, one_hot
+from smpgnn.data.molecules import (
+    MAX_CHARACTERS,
+    GraphCollector,
+    MoleculeFeaturizer,
+    MoleculeTable,
+    one_hot,
+)
+from smpgnn.data.zinc_vocabulary import ZincFeaturizer
 from smpgnn.errors import InputError
 
 Chem = pytest.importorskip("rdkit.Chem")
@@ -127,6 +134,11 @@ def test_no_molecule_at_all() -> None:
         (float("nan"), "empty"),
         (pd.NA, "empty"),
         (7, "the number 7"),
+        (10**400, "the number 1000"),
+        (b"CCO", "the cell holds b'CCO', not a text"),
+        (["C"], "the cell holds ['C'], not a text"),
+        ("C1CC1" * 20_000, "the SMILES has 100,000 characters, more than 5,000"),
+        ("C O" + "x" * 1000, "follows the SMILES"),
         ("C1CC", "not a SMILES"),
         ("\ud800", "not a SMILES"),
         ("C\0C", "not a SMILES"),
@@ -141,6 +153,15 @@ def test_reasons(text: str | None, reason: str) -> None:
     assert list(table.errors) == [1]
     assert reason in table.errors[1]
     assert "\n" not in table.errors[1]
+
+
+@pytest.mark.parametrize("featurizer", [MoleculeFeaturizer(), ZincFeaturizer()])
+def test_the_longest_smiles_do_not_crash(featurizer: MoleculeFeaturizer | ZincFeaturizer) -> None:
+    texts = ["C" * MAX_CHARACTERS, "C(" * (MAX_CHARACTERS // 3) + "C" + ")" * (MAX_CHARACTERS // 3)]
+    table = featurizer.featurize([*texts, "C" * 10**6])
+    assert table.index.tolist() == [0, 1]
+    assert table.store.num_nodes.tolist() == [MAX_CHARACTERS, MAX_CHARACTERS // 3 + 1]
+    assert "1,000,000 characters" in table.errors[2]
 
 
 def test_blanks_around_and_extensions_are_fine() -> None:

@@ -123,10 +123,14 @@ def test_scaffolds_ignore_stereo_and_refuse_bad_rows() -> None:
 def test_given_split() -> None:
     split = given_split(["train", "Valid", " TEST ", "validation", "Training", "val"])
     assert [part.tolist() for part in split] == [[0, 4], [1, 3, 5], [2]]
-    with pytest.raises(InputError, match="row 2: the part is 'holdout'"):
+    with pytest.raises(InputError, match="row 2: the split is 'holdout'"):
         given_split(["train", "holdout"])
-    with pytest.raises(InputError, match="row 1: the part is empty"):
+    with pytest.raises(InputError, match="row 1: the split is empty"):
         given_split([None, "train"])
+    with pytest.raises(InputError, match="line 9: the split is 'x'"):
+        given_split(["train", "x"], place=lambda row: f"line {8 + row}")
+    with pytest.raises(InputError, match=r"the split is '0\.5'"):
+        given_split([0.5, "train"])
     with pytest.raises(InputError, match="names no row 'val'"):
         given_split(["train", "test"])
 

@@ -72,12 +72,12 @@ def test_full_disk(tmp_path: Path) -> None:
 
 
 def test_failure_in_the_last_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, target: Path) -> Path:
+    def refuse(source: Path, target: Path) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def run() -> None:
         with AtomicCsvWriter(tmp_path / "out.csv", ["smiles", "y"]):
-            monkeypatch.setattr(Path, "replace", refuse)
+            monkeypatch.setattr(os, "replace", refuse)
 
     with pytest.raises(InputError, match="cannot be written"):
         run()
@@ -88,7 +88,10 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"), AtomicCsvWriter(tmp_path, ["a"]):
         pass
     nowhere = tmp_path / "no" / "out.csv"
-    with pytest.raises(InputError, match=r"create .*no first"), AtomicCsvWriter(nowhere, ["a"]):
+    with (
+        pytest.raises(InputError, match=r"create the folder .*no first"),
+        AtomicCsvWriter(nowhere, ["a"]),
+    ):
         pass
     device = Path("/dev/null")
     with pytest.raises(InputError, match="not a regular file"), AtomicCsvWriter(device, ["a"]):
@@ -122,6 +125,14 @@ def test_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
         pass
     assert link.is_symlink()
     assert real.read_text() == "a\n"
+
+
+def test_half_characters_are_written_as_escapes(tmp_path: Path) -> None:
+    """JSON may hold them, and so may names of files."""
+    with AtomicCsvWriter(tmp_path / "out.csv", ["smiles", "y"]) as writer:
+        smiles = pd.Series(["\ud800"], dtype=object)
+        writer.write(pd.DataFrame({"smiles": smiles, "y": [1.0]}))
+    assert (tmp_path / "out.csv").read_text() == "smiles,y\n\\ud800,1.0\n"
 
 
 def test_use_outside_the_block(tmp_path: Path) -> None:

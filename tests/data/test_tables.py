@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smpgnn.data import tables
 from smpgnn.data.tables import read_table, stream_table, table_columns
 from smpgnn.errors import InputError
 
@@ -176,6 +180,12 @@ def test_wrong_column_suggests_the_closest(tmp_path: Path, kind: str) -> None:
         read_table(path, "smiles")
 
 
+def test_a_parquet_file_without_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet has no columns"):
+        table_columns(tmp_path / "a.parquet")
+
+
 def test_empty_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pd.DataFrame({"smiles": pd.Series([], dtype="string")}).to_parquet(path)
@@ -201,3 +211,84 @@ def test_what_is_written_is_read(
     assert back == [[str(cell) for cell in row] for row in rows]
     by_two = pd.concat(list(stream_table(path, chunk_rows=2)))
     pd.testing.assert_frame_equal(by_two, frame)
+
+
+def test_long_cells_are_read(tmp_path: Path) -> None:
+    usual = csv.field_size_limit()
+    text = "x" * 200_000
+    path = written(tmp_path / "a.csv", f'smiles,note\nC,{text}\nO,"{text}"\nN,short\n')
+    assert read_table(path)["note"].tolist() == [text, text, "short"]
+    assert csv.field_size_limit() == usual  # a setting of the whole process
+
+
+def test_long_cells_make_short_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_CHUNK_CHARACTERS", 1000)
+    path = written(tmp_path / "a.csv", "smiles,note\n" + f"C,{'x' * 400}\n" * 7)
+    assert [len(chunk) for chunk in stream_table(path)] == [3, 3, 1]
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_MAX_LINE", 1000)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"smiles\nC\n" + b"C" * 100_000))
+    with pytest.raises(InputError, match="line 3 has more than 1,000 characters"):
+        read_table(path)
+
+
+def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    reading, writing = os.pipe()  # as of 'smpgnn predict RUN /dev/stdin' behind a '|'
+    try:
+        for path in (tmp_path / "pipe.csv", f"/dev/fd/{reading}", "/dev/zero"):
+            with pytest.raises(InputError, match="is a pipe or a device: save its content"):
+                table_columns(path)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b"])
+def test_names_that_no_file_has(name: str) -> None:
+    with pytest.raises(InputError, match=r"(cannot be opened|does not exist).*: check the path"):
+        read_table(name)
+
+
+def parquet(path: Path, columns: dict[str, pa.Array], **metadata: bytes) -> Path:
+    table = pa.table(columns)
+    pq.write_table(table.replace_schema_metadata(metadata or None), path)
+    return path
+
+
+def not_utf8() -> pa.Array:
+    ends = pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0")
+    return pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"CC\xff\xfe")])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        not_utf8(),
+        not_utf8().dictionary_encode(),
+        pa.array([0, 1], pa.timestamp("us", tz="Mars/Olympus")),
+        pa.array([10**8, 0], pa.date32()),
+        pa.array([10**16, 0], pa.time64("us")),
+        pa.array([2**62, 0], pa.timestamp("us", tz="UTC")),
+    ],
+    ids=["text", "categories", "time zone", "date", "time", "far future"],
+)
+def test_a_parquet_column_that_cannot_be_read_is_named(tmp_path: Path, column: pa.Array) -> None:
+    path = parquet(tmp_path / "a.parquet", {"smiles": pa.array(["C", "O"]), "odd": column})
+    with pytest.raises(InputError, match=r"a\.parquet, column 'odd' of type .*: write it in"):
+        read_table(path)
+    assert read_table(path, ["smiles"])["smiles"].tolist() == ["C", "O"]
+
+
+@pytest.mark.parametrize("note", [b"{", b"\xff", b"[]", b"{}", b'{"columns": 3}'])
+def test_what_pandas_noted_in_a_parquet_file_is_not_needed(tmp_path: Path, note: bytes) -> None:
+    path = parquet(tmp_path / "a.parquet", {"smiles": pa.array(["C", "O"])}, pandas=note)
+    assert read_table(path)["smiles"].tolist() == ["C", "O"]
+
+
+def test_whole_numbers_with_gaps_keep_their_digits(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "a.parquet", {"id": pa.array([2**62 + 1, None, 3])})
+    assert read_table(path)["id"].tolist() == [2**62 + 1, None, 3]

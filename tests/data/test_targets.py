@@ -107,6 +107,10 @@ def test_stray_text_is_named_by_its_line(tmp_path: Path) -> None:
     [
         (["1", "2", "inf"], "auto", "row 2: target 'y' is 'inf', infinite"),
         (["1", "1e39", "3"], "auto", "row 1: target 'y' is '1e39', infinite or too large"),
+        (["1", "1e300", "3"], "auto", "row 1: target 'y' is '1e300', infinite or too large"),
+        (["1e-300", "2e-300", "4e-300"], "auto", "row 2: .* by 3e-300 at most, too little"),
+        (["1e-20", "2e-20", "4e-20"], "auto", "by 3e-20 at most, too little for float32"),
+        (["1000000001", "1000000002", "1000000009"], "auto", "by 8 at most, too little"),
         (["1,5", "2", "3"], "auto", "write decimals with a point"),
         (["1_0", "2", "3"], "regression", "'1_0', which is not a number"),
         (["a", "b", "c"], "regression", "row 0: target 'y' is 'a'"),
@@ -125,6 +129,15 @@ def test_refusals(values: list[object], task: str, message: str) -> None:
         parse_targets(column(*values), ["y"], task)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [["0.5", "1e-300", "2"], ["1000000001", "1000000002", "0"], ["1e-12", "2e-12", "3.5e-12"]],
+)
+def test_what_float32_changes_by_little_is_kept(values: list[object]) -> None:
+    found = parse_targets(column(*values), ["y"])
+    assert found.values[:, 0].tolist() == [float(str(value)) for value in values]
+
+
 def test_refusals_of_columns() -> None:
     frame = pd.DataFrame({"a": ["x", "y", "z"], "b": ["x", "y", "y"]})
     with pytest.raises(InputError, match="'a' has 3 classes, but several"):
@@ -137,12 +150,12 @@ def test_refusals_of_columns() -> None:
 
 @given(
     st.lists(
-        st.one_of(st.none(), st.floats(-1e30, 1e30, allow_subnormal=False)), min_size=2
+        st.one_of(st.none(), st.floats(-1e18, 1e18, allow_subnormal=False)), min_size=2
     ).filter(lambda values: len({v for v in values if v is not None}) > 1)
 )
 def test_numbers_come_back(values: list[float | None]) -> None:
     text = column(*["" if v is None else repr(v) for v in values])
-    back = parse_targets(text, ["y"], "regression").values[:, 0].tolist()
+    back = encode_targets(text, TargetSpec("regression", ("y",)))[:, 0].tolist()
     assert [None if math.isnan(v) else v for v in back] == values
 
 

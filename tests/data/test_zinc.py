@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from smpgnn.cli.main import run
+from smpgnn.config.options import TASKS
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
 from smpgnn.data.zinc import NUM_ATOM_TYPES, NUM_BOND_TYPES, zinc_splits
@@ -39,6 +44,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Splits, Path]:
         splits = zinc_splits(folder.parent)
         assert contents(folder) == before
         return splits, folder
+
+
+def trusted(data_dir: str | Path | None = None, *, subset: bool = True) -> Splits:
+    """The data, raw files in a folder of the user's included."""
+    return zinc_splits(data_dir, subset=subset, trust_pickle=True)
 
 
 def molecule(atoms: list[int], bonds: list[tuple[int, int, int]], y: float) -> dict[str, Tensor]:
@@ -91,7 +101,7 @@ def assert_same(a: Splits, b: Splits) -> None:
 
 def test_a_tiny_raw_folder_by_hand(tmp_path: Path) -> None:
     write_raw(tmp_path / "data" / "zinc" / "raw")
-    train = zinc_splits(tmp_path / "data").train
+    train = trusted(tmp_path / "data").train
     assert train.num_nodes.tolist() == [2, 3, 1]  # in the order of the index file
     assert train.num_edges.tolist() == [2, 4, 0]
     assert train.edge_index.tolist() == [[0, 1, 0, 1, 1, 2], [1, 0, 1, 0, 2, 1]]
@@ -103,7 +113,7 @@ def test_a_tiny_raw_folder_by_hand(tmp_path: Path) -> None:
     assert train.edge_attr.argmax(1).tolist() == [1, 1, 0, 0, 2, 2]
     assert train.y.tolist() == [[2.25], [0.5], [-1.0]]
     assert train.y_node is None
-    val = zinc_splits(tmp_path / "data").val  # of one molecule, which PyG keeps in another form
+    val = trusted(tmp_path / "data").val  # of one molecule, which PyG keeps in another form
     assert (val.node_ptr.tolist(), val.edge_ptr.tolist(), val.y.tolist()) == (
         [0, 2],
         [0, 2],
@@ -113,8 +123,8 @@ def test_a_tiny_raw_folder_by_hand(tmp_path: Path) -> None:
 
 def test_without_subset_the_index_is_not_used(tmp_path: Path) -> None:
     write_raw(tmp_path / "raw")
-    assert zinc_splits(tmp_path, subset=False).train.y.view(-1).tolist() == [0.5, -1.0, 2.25]
-    assert zinc_splits(tmp_path, subset=True).train.y.view(-1).tolist() == [2.25, 0.5, -1.0]
+    assert trusted(tmp_path, subset=False).train.y.view(-1).tolist() == [0.5, -1.0, 2.25]
+    assert trusted(tmp_path, subset=True).train.y.view(-1).tolist() == [2.25, 0.5, -1.0]
 
 
 def test_folder_comes_from_the_argument_or_the_environment(
@@ -122,48 +132,61 @@ def test_folder_comes_from_the_argument_or_the_environment(
 ) -> None:
     write_raw(tmp_path / "a" / "zinc" / "raw")
     write_raw(tmp_path / "b" / "raw")
-    expected = zinc_splits(tmp_path / "a")
-    assert_same(zinc_splits(str(tmp_path / "b")), expected)
+    expected = trusted(tmp_path / "a")
+    assert_same(trusted(str(tmp_path / "b")), expected)
     monkeypatch.setenv("SMPGNN_DATA", str(tmp_path / "a"))
-    assert_same(zinc_splits(), expected)
+    assert_same(trusted(), expected)
     monkeypatch.setenv("SMPGNN_DATA", str(tmp_path / "nowhere"))
-    assert_same(zinc_splits(tmp_path / "a"), expected)
+    assert_same(trusted(tmp_path / "a"), expected)
     with pytest.raises(InputError, match=r"SMPGNN_DATA is .*nowhere"):
-        zinc_splits()
+        trusted()
 
 
 def test_given_folder_is_only_read(tmp_path: Path, cache: Path) -> None:
     write_raw(tmp_path / "data" / "zinc" / "raw")
     before = contents(tmp_path / "data")
-    zinc_splits(tmp_path / "data")
+    trusted(tmp_path / "data")
     assert contents(tmp_path / "data") == before
     # What is left in the cache is the packed file and no working folder.
     assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
+
+
+def test_what_a_killed_import_left_is_removed_later(tmp_path: Path, cache: Path) -> None:
+    write_raw(tmp_path / "raw")
+    for name in ("working-old", "working-now"):
+        (cache / name).mkdir(parents=True)
+    (cache / "working-old" / "file").write_text("")
+    os.utime(cache / "working-old", (0, 0))
+    trusted(tmp_path)
+    assert sorted(path.suffix or path.name for path in cache.iterdir()) == [
+        ".safetensors",
+        "working-now",
+    ]
 
 
 def test_second_time_comes_from_the_packed_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_raw(tmp_path / "raw")
-    first = zinc_splits(tmp_path)
+    first = trusted(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("torch_geometric.datasets.ZINC.process", _never)
-        assert_same(zinc_splits(tmp_path), first)
+        assert_same(trusted(tmp_path), first)
 
 
 def test_damaged_packed_file_is_made_again(tmp_path: Path, cache: Path) -> None:
     write_raw(tmp_path / "raw")
-    first = zinc_splits(tmp_path)
+    first = trusted(tmp_path)
     (packed,) = cache.iterdir()
     packed.write_bytes(packed.read_bytes()[:50])
-    assert_same(zinc_splits(tmp_path), first)
+    assert_same(trusted(tmp_path), first)
 
 
 def test_changed_raw_files_are_read_again(tmp_path: Path) -> None:
     raw = write_raw(tmp_path / "raw")
-    assert len(zinc_splits(tmp_path).train) == 3
+    assert len(trusted(tmp_path).train) == 3
     (raw / "train.index").write_text("0,1\n")
-    assert len(zinc_splits(tmp_path).train) == 2
+    assert len(trusted(tmp_path).train) == 2
 
 
 def test_links_that_cannot_be_made_are_copies(
@@ -175,7 +198,7 @@ def test_links_that_cannot_be_made_are_copies(
         raise OSError("no links here")
 
     monkeypatch.setattr(Path, "symlink_to", refuse)
-    assert len(zinc_splits(tmp_path).train) == 3
+    assert len(trusted(tmp_path).train) == 3
 
 
 @pytest.mark.parametrize(
@@ -194,7 +217,7 @@ def test_damaged_raw_file_is_an_input_error(tmp_path: Path, cache: Path, damage:
     raw = write_raw(tmp_path / "raw")
     (raw / "train.pickle").write_bytes(damage)
     with pytest.raises(InputError, match=r"ZINC files.*again"):
-        zinc_splits(tmp_path)
+        trusted(tmp_path)
     assert list(cache.iterdir()) == []
 
 
@@ -202,12 +225,12 @@ def test_missing_raw_file_is_named(tmp_path: Path) -> None:
     raw = write_raw(tmp_path / "raw")
     (raw / "val.index").unlink()
     with pytest.raises(InputError, match=r"lacks val\.index"):
-        zinc_splits(tmp_path)
+        trusted(tmp_path)
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data_dir is .*nowhere"):
-        zinc_splits(tmp_path / "nowhere")
+        trusted(tmp_path / "nowhere")
 
 
 def test_cache_that_cannot_be_made_is_named(
@@ -216,7 +239,7 @@ def test_cache_that_cannot_be_made_is_named(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(InputError, match="XDG_CACHE_HOME"):
-        zinc_splits(tmp_path)
+        trusted(tmp_path)
 
 
 def test_failed_download_names_the_remedy(
@@ -227,7 +250,7 @@ def test_failed_download_names_the_remedy(
 
     monkeypatch.setattr("torch_geometric.datasets.ZINC.download", fail)
     with pytest.raises(InputError, match=r"no route to host.*--data-dir or SMPGNN_DATA\.$"):
-        zinc_splits(tmp_path)
+        trusted(tmp_path)
     assert list(cache.iterdir()) == []
 
 
@@ -238,11 +261,11 @@ def test_download_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_raw(folder)
 
     monkeypatch.setattr("torch_geometric.datasets.ZINC.download", download)
-    first = zinc_splits()
+    first = trusted()
     assert sorted(path.suffix for path in cache.iterdir()) == ["", ".safetensors"]
     monkeypatch.setattr("torch_geometric.datasets.ZINC.download", _never)
-    assert_same(zinc_splits(), first)
-    assert len(zinc_splits(subset=False).train) == 3
+    assert_same(trusted(), first)
+    assert len(trusted(subset=False).train) == 3
 
 
 def test_benchmark_has_the_known_numbers(real: tuple[Splits, Path]) -> None:
@@ -281,3 +304,164 @@ def test_benchmark_equals_pyg_sample_by_sample(real: tuple[Splits, Path], tmp_pa
 
 def _never(self: object) -> None:
     raise AssertionError("must not be called")
+
+
+# --- pickles are opened only where they are trusted ---
+
+
+class Malicious:
+    """An object whose pickle makes a file when it is read."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return os.mkdir, (str(self.mark),)
+
+
+def write_malicious(raw: Path, mark: Path) -> Path:
+    write_raw(raw)
+    for split in SPLITS:
+        (raw / f"{split}.pickle").write_bytes(pickle.dumps(Malicious(mark)))
+    return raw
+
+
+@pytest.mark.parametrize("subset", [True, False])
+def test_a_pickle_of_a_folder_is_not_read(tmp_path: Path, cache: Path, subset: bool) -> None:
+    mark = tmp_path / "mark"
+    raw = write_malicious(tmp_path / "data" / "zinc" / "raw", mark)
+    with pytest.raises(InputError, match=r"train\.pickle: is a pickle.* --trust-pickle") as caught:
+        zinc_splits(tmp_path / "data", subset=subset)
+    assert str(raw) in str(caught.value)
+    assert not mark.exists()
+    assert list(cache.iterdir()) == []
+    with pytest.raises(InputError, match="cannot be read"):  # the pickle does what it threatens to
+        trusted(tmp_path / "data", subset=subset)
+    assert mark.exists()
+
+
+def test_trust_is_needed_once(tmp_path: Path) -> None:
+    raw = write_raw(tmp_path / "raw")
+    first = trusted(tmp_path)
+    assert_same(zinc_splits(tmp_path), first)
+    (raw / "train.index").write_text("0,1\n")
+    with pytest.raises(InputError, match="--trust-pickle"):
+        zinc_splits(tmp_path)
+
+
+def test_trust_is_that_of_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_raw(tmp_path / "raw")
+    words = ["info", "zinc", "--data-dir", str(tmp_path)]
+    with pytest.raises(InputError, match="--trust-pickle"):
+        run(words)
+    assert run([*words, "--trust-pickle"]) == 0
+    assert "train       3 graphs" in capsys.readouterr().out
+    assert run(words) == 0
+    options = [entry.name for entry in fields(TASKS["zinc"])]
+    assert "trust_pickle" not in options  # so no config file and no run folder can give it
+
+
+def test_what_was_downloaded_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(self: object) -> None:
+        folder = Path(self.raw_dir)
+        folder.rmdir()
+        write_raw(folder)
+
+    monkeypatch.setattr("torch_geometric.datasets.ZINC.download", download)
+    assert len(zinc_splits().train) == 3
+    assert len(zinc_splits(subset=False).train) == 3
+
+
+# --- plain arrays ---
+
+
+def arrays_of(splits: Splits) -> dict[str, np.ndarray[Any, Any]]:
+    """The content of zinc12k.npz."""
+    stores = [splits.train, splits.val, splits.test]
+    return {
+        "split": np.repeat(np.arange(3), [len(store) for store in stores]).astype(np.uint8),
+        "nodes": torch.cat([store.num_nodes for store in stores]).numpy().astype(np.int16),
+        "edges": torch.cat([store.num_edges for store in stores]).numpy().astype(np.int16),
+        "atom_type": torch.cat([store.x.argmax(1) for store in stores]).numpy().astype(np.int8),
+        "edge_index": torch.cat([store.edge_index for store in stores], dim=1).numpy(),
+        "bond_type": torch.cat([store.edge_attr.argmax(1) + 1 for store in stores]).numpy(),
+        "y": torch.cat([store.y for store in stores]).flatten().numpy(),
+    }
+
+
+def test_arrays_are_taken_before_pickles(tmp_path: Path, cache: Path) -> None:
+    expected = trusted(write_raw(tmp_path / "good" / "raw").parent)
+    mark = tmp_path / "mark"
+    write_malicious(tmp_path / "data" / "raw", mark)
+    np.savez_compressed(tmp_path / "data" / "zinc12k.npz", **arrays_of(expected))
+    before = contents(tmp_path / "data")
+    assert_same(zinc_splits(tmp_path / "data"), expected)
+    assert_same(trusted(tmp_path / "data"), expected)
+    assert contents(tmp_path / "data") == before
+    assert not mark.exists()
+    with pytest.raises(InputError, match="--trust-pickle"):  # the arrays are those of the subset
+        zinc_splits(tmp_path / "data", subset=False)
+
+
+def test_the_order_of_the_splits_in_the_arrays_does_not_matter(tmp_path: Path) -> None:
+    expected = trusted(write_raw(tmp_path / "good" / "raw").parent)
+    stores = {"train": expected.val, "val": expected.test, "test": expected.train}
+    arrays = {**arrays_of(Splits(**stores)), "split": np.array([1, 2, 0, 0, 0])}
+    np.savez(tmp_path / "zinc12k.npz", **arrays)
+    assert_same(zinc_splits(tmp_path), expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"y": np.array([Malicious(Path("nowhere"))] * 5, dtype=object)},
+        {"y": np.array([0.0, 1.0, np.nan, 2.0, 3.0], dtype=np.float32)},
+        {"y": np.zeros(4, dtype=np.float32)},
+        {"split": np.array([0, 0, 0, 0, 1])},
+        {"split": np.array([0, 0, 0, 1, 3])},
+        {"nodes": np.array([2, 3, 1, 2, 4])},
+        {"nodes": np.array([2, 3, 1, 5, 0])},
+        {"nodes": np.array([2.0, 3.0, 1.0, 2.0, 3.0])},
+        {"edges": np.array([2, 4, 0, 2, -4])},
+        {"atom_type": np.full(11, 28)},
+        {"bond_type": np.zeros(12, dtype=np.int64)},
+        {"edge_index": np.full((2, 12), 7)},
+        {"edge_index": np.zeros((3, 12), dtype=np.int64)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_arrays_that_are_not_zinc(tmp_path: Path, change: dict[str, Any]) -> None:
+    arrays = arrays_of(trusted(write_raw(tmp_path / "good" / "raw").parent)) | change
+    np.savez(tmp_path / "zinc12k.npz", **arrays)
+    with pytest.raises(InputError, match=r"zinc12k\.npz does not hold ZINC as plain arrays .*copy"):
+        zinc_splits(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"not an archive", pickle.dumps([1])])
+def test_damaged_arrays(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "zinc12k.npz").write_bytes(content)
+    with pytest.raises(InputError, match=r"zinc12k\.npz does not hold ZINC as plain arrays"):
+        zinc_splits(tmp_path)
+
+
+def test_arrays_too_large_for_zinc_are_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = arrays_of(trusted(write_raw(tmp_path / "good" / "raw").parent))
+    np.savez_compressed(tmp_path / "zinc12k.npz", **arrays, more=np.zeros(10**6))
+    monkeypatch.setattr("smpgnn.data.zinc._ARRAY_BYTES", 10**6)
+    with pytest.raises(InputError, match="too much for 12,000 molecules"):
+        zinc_splits(tmp_path)
+
+
+def test_benchmark_is_the_same_from_pickles_and_from_arrays(
+    real: tuple[Splits, Path], tmp_path: Path
+) -> None:
+    _, folder = real
+    if not (folder / "zinc12k.npz").is_file():
+        pytest.skip("SMPGNN_DATA does not hold zinc/zinc12k.npz")
+    (tmp_path / "pickles").mkdir()
+    (tmp_path / "pickles" / "raw").symlink_to(folder / "raw")
+    (tmp_path / "arrays").mkdir()
+    (tmp_path / "arrays" / "zinc12k.npz").symlink_to(folder / "zinc12k.npz")
+    assert_same(zinc_splits(tmp_path / "arrays"), trusted(tmp_path / "pickles"))

@@ -11,6 +11,8 @@ from torch import Tensor
 pytest.importorskip("triton", reason="needs triton")
 
 
+from smpgnn import ContextIndex
+from smpgnn.contexts.topology import pointer
 from smpgnn.ops import tiles
 from smpgnn.ops.default_core import DefaultWeights, default_core_reference
 from smpgnn.ops.default_core import kernel as default
@@ -26,7 +28,6 @@ from smpgnn.ops.set_map import kernel as set_map
 from smpgnn.ops.set_map import set_linear_reference
 from smpgnn.ops.sparse import kernel as segment
 from smpgnn.ops.sparse import segment_max
-from smpgnn.topology import pointer
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -265,14 +266,15 @@ def test_segment_sums_and_maxima(identifiers: str) -> None:
 
 def test_sums_of_rows_that_are_named() -> None:
     sizes = torch.tensor([3, 0, 40, 1, 16, 0])
-    ptr, rows = pointer(sizes), draw(11, 5).detach()
-    index = torch.arange(70) * 7 % 11  # the last ten belong to no segment
+    ptr, rows = pointer(sizes).to(DEVICE), draw(11, 5).detach()
+    index = (torch.arange(70) * 7 % 11).to(DEVICE)  # the last ten belong to no segment
     expected = torch.stack([rows[part].sum(0) for part in index[:60].split(sizes.tolist())])
     assert_same(segment.segment_sum(rows, ptr, index), expected)
 
 
 def test_rows_wider_than_a_program() -> None:
-    layout = make_case([path(4), path(2)]).index("onehot").layout
+    topology = make_case([path(4), path(2)]).topology.to(DEVICE)
+    layout = ContextIndex.build(topology, "onehot", 2).layout
     rows = draw(int(layout.ptr[-1]), 300).requires_grad_()
     expected = segment_max(rows, layout.ptr, layout.owner)
     grad = torch.randn_like(expected)

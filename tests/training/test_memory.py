@@ -13,20 +13,21 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import smpgnn
+from smpgnn.capture.memory import LIBRARIES_BESIDE, recorded_memory
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.padded_rows import DataLocal, DataOneHot
+from smpgnn.config.catalogue import MODELS
+from smpgnn.config.options import CyclesOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
-from smpgnn.data.padded import Capacity, PaddedStore
-from smpgnn.data.padded_rows import DataLocal, DataOneHot
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
 from smpgnn.training import memory
-from smpgnn.training.estimate import step_memory
+from smpgnn.training.estimate import count_parameters, step_memory
 from smpgnn.training.loader import store_bytes
 from smpgnn.training.memory import available_bytes, check_memory, largest_batch_memory
-from smpgnn.training.recorded_memory import LIBRARIES_BESIDE, recorded_memory
 from smpgnn.training.row_counts import count_rows
 
 CPU = torch.device("cpu")
@@ -41,6 +42,15 @@ def spec(model: str = "smp", identifiers: str = "onehot", **options: Any) -> Net
     return NetworkSpec.from_options(
         CyclesOptions(model=model, identifiers=identifiers, **given), **channels
     )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_are_counted_without_room_for_them(model: str) -> None:
+    before = torch.get_rng_state()
+    assert count_parameters(spec(model, hidden_channels=2**16)) > 2**32
+    small = count_parameters(spec(model))
+    assert torch.equal(before, torch.get_rng_state())
+    assert small == sum(weight.numel() for weight in spec(model).build().parameters())
 
 
 def need(store: GraphStore, network: NetworkSpec, batch_size: int) -> int:
@@ -254,7 +264,7 @@ def test_info_shows_the_parts(
     assert near["kept"] < far["kept"]
     with pytest.raises(InputError, match="identifiers must be one of onehot"):
         shown("--identifiers", "none")
-    with pytest.raises(InputError, match="context_radius must be above 0"):
+    with pytest.raises(InputError, match="--context-radius: must be a whole number"):
         shown("--context-radius", "0")
 
 

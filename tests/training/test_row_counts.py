@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from strategies import ODD, SCHEMES, Structure, batches, cycle, long_structures, path
 
 from smpgnn import Topology
+from smpgnn.config.options import CyclesOptions
+from smpgnn.contexts.growing import GrowingIndex
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
-from smpgnn.growth import GrowingIndex
-from smpgnn.index import ContextIndex
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
-from smpgnn.topology import pointer
 from smpgnn.training import row_counts
 from smpgnn.training.row_counts import BatchRows, count_largest, count_rows
 
@@ -135,3 +135,16 @@ def test_a_dense_graph_is_judged_without_a_search_along_all_its_edges() -> None:
     last = n * n * (n - 1)
     assert found.messages == pytest.approx((n * (n - 1) * (n + 1), last, last))
     assert count_rows(dense, spec("coloring")).batch().rows[0] == n * n
+
+
+@pytest.mark.parametrize("identifiers", SCHEMES)
+def test_a_search_ends_when_no_ball_grows(identifiers: str) -> None:
+    """Radii and depths beyond every graph cost no more than those that reach all of it."""
+    store = store_of([*ODD.values(), path(7), cycle(8)])
+    far, near = (replace(spec(identifiers), context_radius=radius) for radius in (10**12, 20))
+    assert count_rows(store, far).batch() == count_rows(store, near).batch()
+    topology = Topology.checked(store.batch().edge_index, store.batch().batch)
+    index = ContextIndex.build(topology, identifiers, 3, 10**12)
+    assert index.num_rows == ContextIndex.build(topology, identifiers, 3, 20).num_rows
+    deep = ContextIndex.build(topology, identifiers, 10**12)
+    assert deep.num_rows == ContextIndex.build(topology, identifiers, 20).num_rows

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
-from processes import finish, start
+from processes import finish, start, wait_for_epochs
 from small_runs import CYCLES, lines, record, words
 
 import smpgnn
@@ -80,3 +83,35 @@ def test_two_processes_that_torchrun_starts(tmp_path: Path) -> None:
     assert len(threads) == 2
     assert "gloo" not in " ".join(threads)  # such a thread can abort a process that ends
     assert_like_one_process(folder, alone.folder)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="children are found in /proc")
+@pytest.mark.parametrize("who", ["the second", "the first"])
+def test_a_process_that_is_killed(tmp_path: Path, who: str) -> None:
+    """The other one says so in a sentence, and the run goes on."""
+    options = {**OPTIONS, "epochs": 30}
+    folder = tmp_path / "two"
+    process = start(["train", "cycles", *words(options), "--devices", "2", "--output", str(folder)])
+    wait_for_epochs(process, folder, 2)
+    (other,) = children(process.pid)
+    os.kill(other if who == "the second" else process.pid, signal.SIGKILL)
+    status, _, err = finish(process, 60)
+    assert status == (2 if who == "the second" else -signal.SIGKILL)
+    end = time.monotonic() + 60
+    while Path(f"/proc/{other}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    sentence = "another process of the training has ended: add --resume to continue the run."
+    assert err.splitlines()[-1] == f"smpgnn: {folder}: {sentence}"
+    assert "Traceback" not in err
+    done = len(lines(folder))
+    again = smpgnn.train("cycles", output=str(folder), resume=True, quiet=True, devices=1)
+    assert 2 <= done < len(lines(folder)) == 30
+    assert again.test == record(folder)["test"]
+    assert not list(folder.glob(".*"))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, not its helpers."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(one) for one in found if b"smpgnn" in Path(f"/proc/{one}/cmdline").read_bytes()]

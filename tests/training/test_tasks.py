@@ -113,7 +113,12 @@ def test_classification_by_hand(level: str, dtype: torch.dtype) -> None:
         )
     rows = task.predict(output)
     assert [row[0] for row in rows] == ["x", "z", "x"]
-    assert task.columns() == ["predicted_c", "p_x", "p_y", "p_z"]
+    assert task.columns() == [
+        "predicted_c",
+        "probability_c_x",
+        "probability_c_y",
+        "probability_c_z",
+    ]
     assert sum(rows[0][1:]) == pytest.approx(1.0)
 
 
@@ -125,7 +130,7 @@ def test_several_labels_by_hand() -> None:
     assert float(task.loss(output, part)) == pytest.approx(9 / 3, abs=1e-3)
     assert task.known(part) == 3
     assert task.predict(output)[0][::2] == ["yes", "1"]
-    assert task.columns() == ["predicted_a", "p_a_yes", "predicted_b", "p_b_1"]
+    assert task.columns() == ["predicted_a", "probability_a_yes", "predicted_b", "probability_b_1"]
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification", "labels"])

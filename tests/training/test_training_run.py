@@ -12,9 +12,9 @@ import torch
 from small_runs import CYCLES, GRAPHS, lines, record, ring, rings, words
 
 import smpgnn
+from smpgnn.config.options import MODELS, CyclesOptions, from_config, read_config, with_values
 from smpgnn.data.base import Splits
 from smpgnn.errors import InputError
-from smpgnn.options import MODELS, CyclesOptions, from_config, read_config, with_values
 from smpgnn.training import memory
 from smpgnn.training.loader import StoreDataModule
 from smpgnn.training.prepare import prepare
@@ -49,8 +49,8 @@ def test_the_same_seed_gives_the_same_numbers(result: Result, tmp_path: Path) ->
 def test_the_folder_explains_itself(result: Result) -> None:
     folder = result.folder
     assert sorted(file.name for file in folder.iterdir()) == [
-        "config.yaml", "curves.png", "last.ckpt", "metrics.csv", "model.safetensors", "run.json",
-        "tensorboard",
+        "config.yaml", "curves.png", "data.json", "last.ckpt", "lock", "metrics.csv",
+        "model.safetensors", "run.json", "splits.csv", "tensorboard", "test_predictions.csv",
     ]  # fmt: skip
     options = with_values(
         CyclesOptions(),

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
@@ -164,13 +164,13 @@ def degree_histogram(edge_index: Tensor, num_nodes: int) -> Tensor:
 def mean_log_degree(degrees: Sequence[int] | Tensor | None) -> float:
     """δ, the mean of log(d + 1), from how many nodes have degree d = 0, 1, 2, …."""
     histogram = checked_degrees(degrees).double()
-    logs = torch.arange(1, histogram.numel() + 1, dtype=torch.double).log()
+    logs = torch.arange(1, histogram.numel() + 1, dtype=torch.double, device="cpu").log()
     return float((logs * histogram).sum() / histogram.sum())
 
 
 def checked_degrees(degrees: Sequence[int] | Tensor | None) -> Tensor:
     """A histogram of degrees as a tensor; refused where all nodes are isolated, as δ would be 0."""
-    histogram = torch.as_tensor(DEFAULT_DEGREES if degrees is None else degrees).cpu()
+    histogram = torch.as_tensor(DEFAULT_DEGREES if degrees is None else degrees, device="cpu")
     bad = histogram.dim() != 1 or bool((histogram < 0).any()) or not bool(histogram[1:].any())
     if bad:
         raise InputError(

@@ -8,43 +8,61 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import import_trusted
+from smpgnn.config.options import TableOptions, ZincOptions
 from smpgnn.errors import InputError
-from smpgnn.options import TableOptions
 from smpgnn.pretrained import named, shipped
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
-    from smpgnn.training.evaluate import evaluate_file
-    from smpgnn.training.predict import load
-    from smpgnn.training.prepare import prepare
-    from smpgnn.training.run_folder import RunFolder
-    from smpgnn.training.train import evaluate_store
+    with importing():
+        from smpgnn.inference.evaluate import evaluate_file
+        from smpgnn.inference.predict import load
+        from smpgnn.training.prepare import prepare
+        from smpgnn.training.run_folder import RunFolder
+        from smpgnn.training.train import evaluate_store
 
+    if arguments.data and arguments.positional:
+        raise InputError(
+            f"--data {arguments.data}: {arguments.positional} is named as well: leave one out."
+        )
+    data = arguments.data or arguments.positional
+    for word in () if data else ("labels", "smiles_column", "separator"):
+        if getattr(arguments, word):
+            option = "--" + word.replace("_", "-")
+            raise InputError(f"{option}: belongs to data of your own: name them with --data.")
     model = load(arguments.run, arguments.device)
-    if arguments.data:
+    if data:
         metrics, notes = evaluate_file(
             model,
-            arguments.data,
+            data,
             labels=arguments.labels,
             smiles_column=arguments.smiles_column,
             separator=arguments.separator,
         )
         for note in notes:
             print(note, file=sys.stderr)
-        what = arguments.data
+        what = data
     else:
         name = named(arguments.run)
         if name is None and not Path(arguments.run).is_dir():
             raise InputError(f"{arguments.run}: is one file, not a run: name the data, too.")
         run = RunFolder(arguments.run)
         options = run.read_options() if name is None else shipped(name).options
+        saved = run.read_data() if name is None else None
         if arguments.data_dir:
             options = replace(options, data_dir=arguments.data_dir)
         if isinstance(options, TableOptions) and not getattr(options, "path", ""):
             raise InputError(
-                f"{arguments.run}: was trained from Python: evaluate it from Python, too."
+                f"{arguments.run}: was trained from Python: evaluate it there, with "
+                "smpgnn.load(RUN).evaluate(graphs)."
             )
-        test = prepare(options).splits.test
+        if saved is None and isinstance(options, TableOptions):
+            print(run.split_again(), file=sys.stderr)
+        if isinstance(options, ZincOptions):
+            import_trusted(arguments, options.data_dir, subset=not options.full)
+        test = prepare(options, saved).splits.test
         metrics = evaluate_store(
             model.network,
             model.task,
@@ -53,7 +71,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             model.device,
             batch_rows=options.batch_rows,
         )
-        what = "test part"
+        what = "test split"
     if arguments.json:
         print(json.dumps(metrics, indent=1))
     else:

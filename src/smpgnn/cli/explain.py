@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.catalogue import EXPLAIN_STEPS
+from smpgnn.cli.arguments import whole_number
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
+from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from smpgnn.training.explain_tables import Molecule
+    from smpgnn.inference.explain_tables import Molecule
 
 
 def add_explain(verbs: Any) -> None:
@@ -33,7 +35,7 @@ def add_explain(verbs: Any) -> None:
     add(
         "--steps",
         metavar="N",
-        type=int,
+        type=whole_number(1, 10**6),
         default=EXPLAIN_STEPS,
         help=f"points of the integrals, for precision (default: {EXPLAIN_STEPS})",
     )
@@ -44,25 +46,25 @@ def add_explain(verbs: Any) -> None:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    from smpgnn.data.tables import existing_file
-    from smpgnn.training.explain import explained
-    from smpgnn.training.explain_tables import explain_graphs, explain_table
-    from smpgnn.training.predict import load
+    with importing():
+        from smpgnn.data.tables import existing_file
+        from smpgnn.inference.explain import explained
+        from smpgnn.inference.explain_tables import explain_graphs, explain_table
+        from smpgnn.inference.predict import load
 
-    if arguments.steps < 1:
-        raise InputError(f"--steps {arguments.steps}: must be 1 or more.")
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:
         if arguments.figures:
             raise InputError("--figures: only molecules can be drawn; this model takes graphs.")
-        graphs, missed = explain_graphs(
+        graphs, failed, missed = explain_graphs(
             model,
             arguments.data,
             arguments.output,
             steps=arguments.steps,
             progress=show_rate("graphs"),
         )
-        print(f"{graphs} graphs explained in {arguments.output}")
+        print(f"{graphs - failed} graphs explained in {arguments.output}")
+        _say_failed(failed)
         _say_missed(missed)
         return 0
     existing_file(arguments.data)
@@ -77,10 +79,14 @@ def explain(arguments: argparse.Namespace) -> int:
         progress=show_rate("rows"),
     )
     print(f"{rows - failed} molecules explained in {arguments.output}")
-    if failed:
-        print(f"{failed} of the rows could not be read: the column 'error' says why.")
+    _say_failed(failed)
     _say_missed(missed)
     return 0
+
+
+def _say_failed(failed: int) -> None:
+    if failed:
+        print(f"{failed} others have no prediction: the column 'error' says why.")
 
 
 def _say_missed(missed: float) -> None:
@@ -93,17 +99,17 @@ def _say_missed(missed: float) -> None:
 def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:
     if folder is None:
         return lambda molecule, row: None
-    from smpgnn.experiments.names import file_name
     from smpgnn.files import write_text
-    from smpgnn.training.draw_molecules import molecules_svg
+    from smpgnn.inference.draw_molecules import molecules_svg
+    from smpgnn.paper.experiments.names import file_name
 
     place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
 
     def draw(entry: Molecule, row: int) -> None:
+        try:  # with the first figure: a table that cannot be read leaves no folder
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
         for number, name in enumerate(scores):
             end = "" if len(scores) == 1 else f"-{number + 1}-{file_name(name)}"
             write_text(place / f"row-{row}{end}.svg", molecules_svg([entry], number, name))

@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.catalogue import ENTRIES
-from smpgnn.errors import InputError
-from smpgnn.options import TASKS, TableOptions, TrainOptions, with_values
+from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import import_trusted
+from smpgnn.config.catalogue import ENTRIES
+from smpgnn.config.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
+from smpgnn.errors import InputError, shown
 from smpgnn.pretrained import NAMES, shipped
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ def _run(path: Path) -> int:
 
 def _model(path: Path, record: dict[str, Any]) -> None:
     """What a model is, and, where the record of its run is known, how well it does."""
-    from smpgnn.training.saved import load_model
+    with importing():
+        from smpgnn.training.saved import load_model
 
     saved = load_model(path)
     spec = saved.spec
@@ -75,13 +78,12 @@ def _model(path: Path, record: dict[str, Any]) -> None:
 
 
 def _data_set(arguments: argparse.Namespace) -> int:
-    from smpgnn.training.memory import largest_batch_memory
-    from smpgnn.training.prepare import prepare
-    from smpgnn.training.saved import pick_device
-    from smpgnn.training.train import records_steps
+    with importing():
+        from smpgnn.training.memory import largest_batch_memory
+        from smpgnn.training.prepare import prepare
+        from smpgnn.training.saved import pick_device
+        from smpgnn.training.train import records_steps
 
-    if arguments.batch_size is not None and arguments.batch_size < 1:
-        raise InputError(f"--batch-size must be above 0, not {arguments.batch_size}.")
     names = ("data_dir", "model", "identifiers", "checkpoint")
     given = {name: value for name in names if (value := getattr(arguments, name))}
     if arguments.context_radius is not None:
@@ -89,6 +91,8 @@ def _data_set(arguments: argparse.Namespace) -> int:
     options = with_values(TASKS[arguments.what](), given, "smpgnn info")
     if isinstance(options, TableOptions):
         raise InputError(f"{arguments.what}: has no data of its own: name a table or a run.")
+    if isinstance(options, ZincOptions):
+        import_trusted(arguments, options.data_dir, subset=not options.full)
     prepared = prepare(options)
     for name in ("train", "val", "test"):
         store = getattr(prepared.splits, name)
@@ -115,7 +119,7 @@ def _data_set(arguments: argparse.Namespace) -> int:
 
 def _recorded(prepared: Prepared, options: TrainOptions, batch_size: int) -> None:
     """What a training with recorded steps needs on the GPU."""
-    from smpgnn.training.recorded_memory import LIBRARIES, recorded_memory
+    from smpgnn.capture.memory import LIBRARIES, recorded_memory
 
     need = recorded_memory(
         prepared.splits,
@@ -152,7 +156,8 @@ def _roughly(need: StepMemory) -> str:
 
 
 def _table(path: Path) -> int:
-    from smpgnn.data.tables import stream_table, table_columns
+    with importing():
+        from smpgnn.data.tables import stream_table, table_columns
 
     names = table_columns(path)
     rows = 0
@@ -164,7 +169,7 @@ def _table(path: Path) -> int:
             there = chunk[name].dropna()
             known[name] += len(there)
             if name not in first and len(there):
-                first[name] = str(there.iloc[0])
+                first[name] = shown(str(there.iloc[0]))
     print(f"{rows} rows, {len(names)} columns")
     for name in names:
         print(f"  {name:<24} {known[name]:>8} known, first: {first.get(name, '')}")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from smpgnn.cli.arguments import Parser, add_options
+from smpgnn.cli import interrupts
+from smpgnn.cli.arguments import Parser, add_options, whole_number
 from smpgnn.cli.explain import add_explain
-from smpgnn.cli.report import add_report
-from smpgnn.cli.reproduce import add_reproduce
-from smpgnn.cli.theory import add_theory
-from smpgnn.errors import InputError
-from smpgnn.options import TASKS
+from smpgnn.cli.signals import raise_when_ended
+from smpgnn.cli.trust import add_trust_pickle
+from smpgnn.config.options import TASKS
+from smpgnn.errors import InputError, Terminated, one_sentence
+from smpgnn.files import discard_unfinished
+from smpgnn.paper.cli import add_paper
 
 EXAMPLES = {
     "cycles": "smpgnn train cycles --k 6 --n 42 --epochs 50 --output runs/cycles",
@@ -38,9 +41,7 @@ def build_parser() -> Parser:
     _add_predict(verbs)
     add_explain(verbs)
     _add_info(verbs)
-    add_reproduce(verbs)
-    add_report(verbs)
-    add_theory(verbs)
+    add_paper(verbs)
     return parser
 
 
@@ -77,6 +78,8 @@ def _add_train(verbs: Any) -> None:
                 "--preset", choices=("paper",), help="settings of the paper's experiment"
             )
         add_options(parser, kind, leave_out=("path",) if has_path else ())
+        if name == "zinc":
+            add_trust_pickle(parser)
         parser.set_defaults(parser=parser)
 
 
@@ -84,12 +87,14 @@ def _add_evaluate(verbs: Any) -> None:
     parser = verbs.add_parser(
         "evaluate",
         help="metrics of a trained model",
-        description="Metrics of a trained model on its test data, or on data of your own.",
-        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS new.csv",
+        description="Metrics of a trained model on the test split that its run saved, or on all "
+        "rows of labelled data of your own.",
+        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS --data new.csv",
     )
     parser.add_argument("run", metavar="RUN", help="folder of a run, or a model that ships: zinc")
+    parser.add_argument("positional", metavar="DATA", nargs="?", help="the same as --data")
     parser.add_argument(
-        "data", metavar="DATA", nargs="?", help="table or folder with targets; default: test part"
+        "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
     )
     parser.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
     parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
@@ -97,6 +102,7 @@ def _add_evaluate(verbs: Any) -> None:
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    add_trust_pickle(parser)
     parser.set_defaults(parser=parser)
 
 
@@ -134,11 +140,18 @@ def _add_info(verbs: Any) -> None:
         help="run folder, model file, table, task (zinc, …), 'models', or 'pretrained'",
     )
     parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
-    parser.add_argument("--batch-size", metavar="B", type=int, help="for the memory of a batch")
+    parser.add_argument(
+        "--batch-size",
+        metavar="B",
+        type=whole_number(1, 10**9),
+        help="for the memory of a batch",
+    )
     parser.add_argument("--model", metavar="M", default="", help="likewise; default: of the task")
     parser.add_argument("--identifiers", metavar="I", default="", help="likewise")
-    parser.add_argument("--context-radius", metavar="R", type=int, help="likewise (local)")
+    radius = whole_number(1, 10**9)
+    parser.add_argument("--context-radius", metavar="R", type=radius, help="likewise (local)")
     parser.add_argument("--checkpoint", action="store_true", help="likewise")
+    add_trust_pickle(parser)
     parser.set_defaults(parser=parser)
 
 
@@ -165,12 +178,8 @@ def run(words: Sequence[str]) -> int:
         from smpgnn.cli.predict import predict as verb
     elif arguments.verb == "explain":
         from smpgnn.cli.explain import explain as verb
-    elif arguments.verb == "reproduce":
-        from smpgnn.cli.reproduce import reproduce as verb
-    elif arguments.verb == "report":
-        from smpgnn.cli.report import report as verb
-    elif arguments.verb == "theory":
-        from smpgnn.cli.theory import theory as verb
+    elif arguments.verb == "paper":
+        from smpgnn.paper.cli import paper as verb
     else:
         from smpgnn.cli.info import info as verb
     return verb(arguments)
@@ -178,16 +187,61 @@ def run(words: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point: errors of the input are one sentence and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
     try:
-        status = run(sys.argv[1:])
-    except InputError as error:
-        text = " ".join(str(error).splitlines())
-        print(text if text.startswith("smpgnn ") else f"smpgnn: {text}", file=sys.stderr)
-        status = 2
-    except KeyboardInterrupt:
-        print("smpgnn: interrupted.", file=sys.stderr)
-        status = 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
+        with interrupts.raising():
+            status = _status(sys.argv[1:])
+    except KeyboardInterrupt:  # between the last line of the work and here
+        status = _interrupted()
     sys.exit(status)
+
+
+def _status(words: Sequence[str]) -> int:
+    """Do what the words say; the exit status."""
+    try:
+        raise_when_ended()
+        return run(words)
+    except Exception as error:
+        # an interrupt may have become another error on its way through a library
+        return _interrupted() if interrupts.interrupted() else _failed(error)
+    except Terminated:
+        discard_unfinished()
+        print("smpgnn: ended by the system.", file=sys.stderr)
+        return 143
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    discard_unfinished()
+    print("smpgnn: interrupted.", file=sys.stderr)
+    return interrupts.STATUS
+
+
+def _failed(error: Exception) -> int:
+    """Say in a sentence what is wrong with the input or the machine; all else is a bug."""
+    if isinstance(error, InputError):
+        text = str(error)
+    elif isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    elif _out_of_memory(error):
+        text = "out of memory: take smaller batches, graphs or networks, or a larger machine."
+    elif isinstance(error, OSError) and error.strerror:
+        name = "" if error.filename is None else f"{error.filename}: "
+        text = f"{name}{error.strerror}."
+    else:
+        raise error
+    text = one_sentence(text)
+    print(text if text.startswith(("smpgnn ", "smpgnn:")) else f"smpgnn: {text}", file=sys.stderr)
+    return 2
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Python's error, that of a GPU, or that of torch on the CPU, which has no class of its own."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error))
+    )

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
+from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
+
+if TYPE_CHECKING:
+    from smpgnn.inference.predict import Written
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    from smpgnn.data.tables import existing_file
-    from smpgnn.training.predict import load, predict_graphs, predict_table
+    with importing():
+        from smpgnn.data.tables import existing_file
+        from smpgnn.inference.predict import load, predict_graphs, predict_table
 
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:
-        lines = predict_graphs(model, arguments.data, arguments.output)
-        print(f"{lines} predictions written to {arguments.output}")
+        _say(predict_graphs(model, arguments.data, arguments.output), arguments.output)
         return 0
     existing_file(arguments.data)
-    rows, failed = predict_table(
+    written = predict_table(
         model,
         arguments.data,
         arguments.output,
@@ -25,7 +30,17 @@ def predict(arguments: argparse.Namespace) -> int:
         separator=arguments.separator,
         progress=show_rate("rows"),
     )
-    print(f"{rows} rows written to {arguments.output}")
-    if failed:
-        print(f"{failed} of them could not be read: the column 'error' says why.")
+    _say(written, arguments.output)
     return 0
+
+
+def _say(written: Written, output: str) -> None:
+    print(f"{written.rows} rows written to {output}")
+    if written.failed:
+        print(
+            f"{written.failed} of them have no prediction: the column '{written.columns[-1]}' says "
+            "why."
+        )
+    if written.renamed:
+        names = ", ".join(f"'{name}'" for name in written.renamed)
+        print(f"The usual names are taken in the table: the new columns are called {names}.")

@@ -7,15 +7,18 @@ import sys
 from dataclasses import fields, replace
 from shlex import quote
 
-from smpgnn.errors import InputError
-from smpgnn.options import (
+from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import import_trusted
+from smpgnn.config.options import (
     TASKS,
     TrainOptions,
+    ZincOptions,
     read_config,
     to_yaml,
     with_values,
 )
-from smpgnn.presets import PAPER, paper_preset
+from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.errors import InputError, Terminated
 
 
 def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
@@ -23,7 +26,7 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
     options = TASKS[arguments.task_name]()
     if getattr(arguments, "preset", None):
         options = paper_preset(options)
-    if arguments.config:
+    if arguments.config is not None:
         values = read_config(arguments.config)
         task = values.pop("task_type", arguments.task_name)
         if task != arguments.task_name:
@@ -47,22 +50,24 @@ def given_options(arguments: argparse.Namespace) -> dict[str, object]:
 def named_options(arguments: argparse.Namespace) -> set[str]:
     """The settings that a preset, the config file or the command line name."""
     preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
-    config = read_config(arguments.config) if arguments.config else {}
+    config = read_config(arguments.config) if arguments.config is not None else {}
     return {*preset, *config, *given_options(arguments)} - {"task_type"}
 
 
 def train(arguments: argparse.Namespace) -> int:
-    from smpgnn.training.processes import first_process
-    from smpgnn.training.run_folder import (
-        RunFolder,
-        default_output,
-        resumed_options,
-    )
+    with importing():
+        from smpgnn.training.processes import check_environment, first_process
+        from smpgnn.training.run_folder import (
+            RunFolder,
+            default_output,
+            resumed_options,
+        )
 
     options = chosen_options(arguments)
     if arguments.print_config:
         print(to_yaml(options), end="")
         return 0
+    check_environment()
     first = first_process()
     if arguments.resume:
         options = resumed_options(options, named_options(arguments))
@@ -71,9 +76,11 @@ def train(arguments: argparse.Namespace) -> int:
             options = replace(options, output=default_output(options))
         if first:
             RunFolder(options.output).refuse_old()
+    if isinstance(options, ZincOptions):
+        import_trusted(arguments, options.data_dir, subset=not options.full)
     # from here on torch is needed, which takes its time to load
-    from smpgnn.training.callbacks import Terminated
-    from smpgnn.training.train import train_run
+    with importing():
+        from smpgnn.training.train import train_run
 
     try:
         result = train_run(options, resume=arguments.resume)

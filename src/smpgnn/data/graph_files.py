@@ -6,16 +6,19 @@ import ast
 import csv
 import json
 import re
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from smpgnn.data.graphml import read_graphml
 from smpgnn.data.raw_graph import RawEdge, RawGraph, assemble
 from smpgnn.data.tables import existing_file
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
+Value = TypeVar("Value")
 FORMATS = (".json", ".jsonl", ".graphml", ".edgelist", ".txt", ".csv", ".tsv")
+_HALF = re.compile(r"\\u0*d[89a-f]", re.IGNORECASE)
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
 
 
@@ -60,6 +63,8 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror or error}).") from error
 
 
 # Node-link JSON
@@ -91,13 +96,27 @@ def _read_json_lines(file: Path, directed: bool) -> Iterator[RawGraph]:
 
 def _parse(text: str, place: str) -> Any:
     try:
-        return json.loads(text)
+        return _readable(json.loads(text), text, place)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{place} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         ) from error
+    except InputError:
+        raise
+    except ValueError as error:  # Python's limit of the digits of a whole number
+        raise InputError(f"{place} holds a number of thousands of digits: shorten it.") from error
     except RecursionError as error:
         raise InputError(f"{place} is nested too deeply to be a graph.") from error
+
+
+def _readable(value: Value, text: str, place: str) -> Value:
+    """`value`, read from `text`, unless an escape in it writes half of a character."""
+    if _HALF.search(text):  # the only way to half a surrogate pair in text that is UTF-8
+        try:
+            json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{place} holds half of a surrogate pair: remove it.") from error
+    return value
 
 
 def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = False) -> RawGraph:
@@ -121,7 +140,7 @@ def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = 
             raise InputError(f"{place}: node {position} has no 'id': give it one.")
         node = _identity(item["id"])
         if node in nodes:
-            raise InputError(f"{place}: two nodes have the id {node!r}: rename one.")
+            raise InputError(f"{place}: two nodes have the id {shown(repr(node))}: rename one.")
         nodes[node] = {key: value for key, value in item.items() if key != "id"}
     parallel = bool(data.get("multigraph", False))
     reserved = {"source", "target", "key"} if parallel else {"source", "target"}
@@ -213,12 +232,14 @@ def _cells(file: Path) -> Iterator[tuple[int, list[str], Mapping[str, object]]]:
 
 def _literal(text: str, place: str) -> Mapping[str, object]:
     try:
-        values = ast.literal_eval(text)  # constants only: it cannot call or look up anything
+        with warnings.catch_warnings():  # of the parser, on escapes and numbers
+            warnings.simplefilter("ignore", SyntaxWarning)
+            values = ast.literal_eval(text)  # constants only: it cannot call or look up anything
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.") from error
     if not isinstance(values, dict):
         raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.")
-    return {str(name): value for name, value in values.items()}
+    return _readable({str(name): value for name, value in values.items()}, text, place)
 
 
 def _value_names(count: int) -> list[str]:

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from smpgnn.config.plain import from_plain
 from smpgnn.data.raw_graph import RawGraph
 from smpgnn.data.tables import listing
 from smpgnn.data.targets import TargetSpec
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 Level = Literal["graph", "node"]
 Part = Literal["node", "edge"]
@@ -58,12 +59,7 @@ class GraphSchema:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GraphSchema:
-        return cls(
-            level=values["level"],
-            node_attributes=tuple(_attribute(item) for item in values["node_attributes"]),
-            edge_attributes=tuple(_attribute(item) for item in values["edge_attributes"]),
-            targets=None if values["targets"] is None else TargetSpec.from_dict(values["targets"]),
-        )
+        return from_plain(cls, values, "schema")
 
 
 def infer_attributes(
@@ -143,6 +139,8 @@ def _infer(graphs: Sequence[RawGraph], part: Part, name: str, categorical: bool)
         own = "category" if categorical or isinstance(value, str) else "number"
         if isinstance(value, list | tuple) and not categorical:
             own, size = "vector", len(value)
+            if size == 0:
+                raise _differs(graph, part, name, "an empty list")
             if kind == "vector" and size != width:
                 raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
             width = size
@@ -168,8 +166,8 @@ def _encode_category(graphs: Sequence[RawGraph], part: Part, attribute: Attribut
         code = number.get(_category(value))
         if code is None:
             raise InputError(
-                f"Graph {graph.name}: the {part} attribute '{attribute.name}' is '{value}', but "
-                f"the model knows {listing(attribute.categories)} only."
+                f"Graph {graph.name}: the {part} attribute '{attribute.name}' is '{shown(value)}', "
+                f"but the model knows {listing(attribute.categories)} only."
             )
         codes.append(code)
     index = torch.tensor(codes, dtype=torch.long)
@@ -186,7 +184,7 @@ def _encode_numbers(graphs: Sequence[RawGraph], part: Part, attribute: Attribute
         for entry in entries:
             number = _finite(entry)
             if number is None:
-                what = f"{entry!r}, not a finite number"
+                what = f"{shown(entry)}, not a finite number"
                 raise _differs(graph, part, attribute.name, what)
             rows.append(number)
     return torch.tensor(rows, dtype=torch.float32).reshape(-1, attribute.width)
@@ -232,9 +230,3 @@ def _attribute_dict(attribute: Attribute) -> dict[str, Any]:
         "width": attribute.width,
         "categories": list(attribute.categories),
     }
-
-
-def _attribute(values: Mapping[str, Any]) -> Attribute:
-    return Attribute(
-        values["name"], values["kind"], int(values["width"]), tuple(values["categories"])
-    )

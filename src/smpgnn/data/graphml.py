@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from smpgnn.data.raw_graph import RawEdge, RawGraph, assemble
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 
 def _boolean(text: str) -> bool:
@@ -54,8 +54,11 @@ def read_graphml(file: Path) -> Iterator[RawGraph]:
 
 
 def _root(file: Path) -> ElementTree.Element:
-    data = file.read_bytes()
-    if b"<!ENTITY" in data:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror or error}).") from error
+    if b"<!ENTITY" in data.replace(b"\0", b""):  # in UTF-16, too
         # A few lines of entities can stand for gigabytes of text.
         raise InputError(f"{file} declares XML entities, which a graph does not need: remove them.")
     try:
@@ -75,7 +78,10 @@ def _keys(root: ElementTree.Element, file: Path) -> dict[str, _Key]:
             continue  # keys without a name hold drawings
         kind = element.get("attr.type", "string")
         if kind not in _TYPES:
-            raise InputError(f"{file}: attribute '{name}' has the unknown type '{kind}'.")
+            raise InputError(
+                f"{file}: attribute '{shown(name)}' has the unknown type '{shown(kind)}': the "
+                f"known ones are {', '.join(_TYPES)}."
+            )
         default = next((child.text or "" for child in element if _tag(child) == "default"), None)
         keys[element.get("id", "")] = _Key(name, element.get("for", "all"), _TYPES[kind], default)
     return keys
@@ -96,10 +102,10 @@ def _graph(
             if node is None:
                 raise InputError(f"{file}: a node of graph {names[0]} has no id: give it one.")
             if node in nodes:
-                raise InputError(f"{file}: two nodes have the id '{node}': rename one.")
+                raise InputError(f"{file}: two nodes have the id '{shown(node)}': rename one.")
             if any(_tag(inner) == "graph" for inner in child):
                 raise InputError(f"{file}: node '{node}' holds a graph: nesting is not possible.")
-            nodes[node] = _values(child, keys, "node", f"{file}, node '{node}'")
+            nodes[node] = _values(child, keys, "node", f"{file}, node '{shown(node)}'")
         elif tag == "edge":
             place = f"{file}, edge {len(edges)}"
             own = child.get("directed")
@@ -136,7 +142,8 @@ def _values(
             values[key.name] = key.convert((text or "").strip())
         except ValueError as error:
             raise InputError(
-                f"{place}: attribute '{key.name}' is '{text}', which is not of its declared type."
+                f"{place}: attribute '{shown(key.name)}' is '{shown(text or '')}', which is not of "
+                "its declared type: mend the value or the type."
             ) from error
     return values
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,32 +80,62 @@ def read_graphs(
     table = None if labels is None else Path(labels)
     if table is not None:
         table_columns(table)  # a missing table is told before the folder is read
-    graphs = read_files(path, directed=directed, skip=table)
-    if schema is None:
-        frame, names = _target_frame(graphs, level, table, _as_list(target))
-        targets = parse_targets(frame, names, task, source=str(table or path)) if names else None
-        exclude = names if level == "node" else []
-        schema = GraphSchema(
-            level=level,
-            node_attributes=infer_attributes(
-                graphs, "node", names=node_attributes, exclude=exclude, categorical=categorical
-            ),
-            edge_attributes=infer_attributes(
-                graphs, "edge", names=edge_attributes, categorical=categorical
-            ),
-            targets=None if targets is None else targets.spec,
+    with _shallow(path):
+        graphs = read_files(path, directed=directed, skip=table)
+        if schema is None:
+            frame, names = _target_frame(graphs, level, table, _as_list(target))
+            targets = (
+                parse_targets(frame, names, task, source=str(table or path)) if names else None
+            )
+            exclude = names if level == "node" else []
+            schema = GraphSchema(
+                level=level,
+                node_attributes=infer_attributes(
+                    graphs, "node", names=node_attributes, exclude=exclude, categorical=categorical
+                ),
+                edge_attributes=infer_attributes(
+                    graphs, "edge", names=edge_attributes, categorical=categorical
+                ),
+                targets=None if targets is None else targets.spec,
+            )
+            values = None if targets is None else targets.values
+        else:
+            values = _known_targets(graphs, schema, table, str(table or path))
+        store = _pack(graphs, schema)
+        store = (
+            replace(store, y=values) if schema.level == "graph" else replace(store, y_node=values)
         )
-        values = None if targets is None else targets.values
-    else:
-        values = _known_targets(graphs, schema, table, str(table or path))
-    store = _pack(graphs, schema)
-    store = replace(store, y=values) if schema.level == "graph" else replace(store, y_node=values)
-    return GraphTable(
-        store=store,
-        schema=schema,
-        names=tuple(graph.name for graph in graphs),
-        node_names=tuple(tuple(str(node) for node in graph.nodes) for graph in graphs),
-    )
+        return GraphTable(
+            store=store,
+            schema=schema,
+            names=tuple(graph.name for graph in graphs),
+            node_names=tuple(tuple(str(node) for node in graph.nodes) for graph in graphs),
+        )
+
+
+def graph_values(
+    path: str | Path, name: str, *, labels: str | Path | None = None
+) -> pd.Series[Any]:
+    """A column of the table `labels`, or an attribute: its value for each graph, as it stands.
+
+    The index says where it stands: on which line of the table, or in which graph.
+    """
+    table = None if labels is None else Path(labels)
+    with _shallow(path):
+        graphs = read_files(path, directed=False, skip=table)
+        frame, _ = _target_frame(graphs, "graph", table, [name])
+    return frame[name]
+
+
+@contextlib.contextmanager
+def _shallow(path: str | Path) -> Iterator[None]:
+    """Refuse values in values in values … that Python itself gives up on."""
+    try:
+        yield
+    except RecursionError as error:
+        raise InputError(
+            f"{path} holds values that are nested too deeply: flatten them."
+        ) from error
 
 
 def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> GraphStore:

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 ELEMENTS = ("B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Se", "Br", "I")
 CHARGES = (-2, -1, 0, 1, 2)
 MAX_HYDROGENS = 4
 HYBRIDISATIONS = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
+#: Characters of the longest SMILES that is read: for much longer ones RDKit takes minutes, or
+#: crashes for want of stack.
+MAX_CHARACTERS = 5_000
 # Work that a molecule of many symmetric stereo centres may cost; about a second.
 _CIP_ITERATIONS = 1_250_000
 
@@ -209,14 +212,18 @@ def require_rdkit() -> Any:
 def read_molecule(Chem: Any, text: object, max_atoms: int | None = None) -> tuple[Any, str]:
     """The molecule of a cell and '', or None and the reason why there is none."""
     if isinstance(text, int | float) and text == text:  # NaN is a missing cell
-        return None, f"the cell holds the number {text:g}, not a SMILES"
+        return None, f"the cell holds the number {shown(text)}, not a SMILES"
+    if isinstance(text, bytes | list | dict | np.ndarray):
+        return None, f"the cell holds {shown(text)}, not a text"
     if not isinstance(text, str) or not text.strip():
         return None, "the SMILES is empty"
     smiles = text.strip()
+    if len(smiles) > MAX_CHARACTERS:
+        return None, f"the SMILES has {len(smiles):,} characters, more than {MAX_CHARACTERS:,}"
     extra = smiles.split(maxsplit=1)[1:]
     # RDKit takes what follows a blank for a name; 'CC O' would silently become ethane.
     if extra and not extra[0].startswith("|"):
-        return None, f"'{extra[0]}' follows the SMILES after a blank"
+        return None, f"'{shown(extra[0])}' follows the SMILES after a blank"
     try:
         molecule = Chem.MolFromSmiles(smiles)
         if molecule is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, readable, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,8 @@ def assemble(
         for end in (edge.source, edge.target):
             if end not in number:
                 raise InputError(
-                    f"{edge.place}: the edge names node {end!r}, which graph {names[0]} does not "
-                    "have: add the node or mend the edge."
+                    f"{edge.place}: the edge names node {shown(repr(end))}, which graph {names[0]} "
+                    "does not have: add the node or mend the edge."
                 )
         a, b = number[edge.source], number[edge.target]
         pair = (a, b) if directed else (min(a, b), max(a, b))
@@ -70,5 +70,5 @@ def assemble(
         if not directed and a != b:
             pairs.append((b, a))
             values.append(value)
-    unique = tuple(dict.fromkeys(names))
+    unique = tuple(dict.fromkeys(map(readable, names)))
     return RawGraph(unique, tuple(nodes), list(nodes.values()), pairs, values, attributes)

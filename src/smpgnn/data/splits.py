@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from smpgnn.data.molecules import read_molecule, require_rdkit
 from smpgnn.data.tables import listing
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 FRACTIONS = (0.8, 0.1, 0.1)
 PARTS = ("train", "val", "test")
@@ -100,15 +100,23 @@ def scaffold_split(
     return _nonempty(_split(part), what, "a random split")
 
 
-def given_split(values: Sequence[Any], *, source: str = "the split column") -> Split:
-    """The split named by a column: train, val (valid, validation, dev) or test in any case."""
+def given_split(
+    values: Sequence[Any],
+    *,
+    source: str = "the split column",
+    place: Callable[[int], str] = lambda row: f"row {row + 1}",
+) -> Split:
+    """The split named by a column: train, val (valid, validation, dev) or test in any case.
+
+    `place` says where in the file a value stands.
+    """
     part = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):
         name = value.strip().casefold() if isinstance(value, str) else None
         if name not in _NAMES:
-            shown = f"'{value}'" if name else "empty"
+            known = f"'{shown(value)}'" if name or not _missing(value) else "empty"
             raise InputError(
-                f"{source}, row {row + 1}: the part is {shown}, but must be 'train', 'val' or "
+                f"{source}, {place(row)}: the split is {known}, but must be 'train', 'val' or "
                 "'test'."
             )
         part[row] = _NAMES[name]

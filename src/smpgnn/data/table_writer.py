@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
-import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from smpgnn.errors import InputError
+from smpgnn.files import Replacement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,34 +26,31 @@ class AtomicCsvWriter:
     """
 
     def __init__(self, path: str | Path, columns: Sequence[str]) -> None:
-        # A link keeps pointing at its file: the file is what is replaced.
-        self.path = Path(path).resolve()
+        self.path = Path(path)
         self.columns = list(columns)
         self.rows = 0
         self._separator = "\t" if ".tsv" in self.path.suffixes else ","
-        self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
+        self._new: Replacement | None = None
         self._stream: io.TextIOBase | None = None
 
     def __enter__(self) -> Self:
         import pandas as pd
 
-        if self.path.is_dir():
-            raise InputError(f"{self.path} is a folder: give the name of a file to write.")
-        if self.path.exists() and not self.path.is_file():
-            raise InputError(f"{self.path} is not a regular file: give the name of a file.")
-        if not self.path.parent.is_dir():
-            raise InputError(f"{self.path} cannot be written: create {self.path.parent} first.")
-        if self.path.exists() and not os.access(self.path, os.W_OK):
-            raise InputError(f"{self.path} cannot be written: it is write-protected.")
+        self._new = Replacement(self.path)
         try:
+            # A name from a file, or of one, may hold half a character, which UTF-8 has no room for.
+            options: Any = {"encoding": "utf-8", "newline": "", "errors": "backslashreplace"}
             if self.path.suffix == ".gz":
-                self._stream = gzip.open(self._part, "xt", encoding="utf-8", newline="")
+                self._stream = gzip.open(self._new.part, "wt", **options)
             else:
-                self._stream = self._part.open("x", encoding="utf-8", newline="")
+                self._stream = self._new.part.open("w", **options)
             self._append(pd.DataFrame(columns=self.columns), header=True)
         except OSError as error:
             self._discard()
-            raise self._failure(error) from error
+            raise self._new.failure(error) from error
+        except BaseException:
+            self._discard()
+            raise
         return self
 
     def write(self, frame: pd.DataFrame) -> None:
@@ -62,7 +58,8 @@ class AtomicCsvWriter:
         try:
             self._append(frame[self.columns], header=False)
         except OSError as error:
-            raise self._failure(error) from error
+            assert self._new is not None
+            raise self._new.failure(error) from error
         self.rows += len(frame)
 
     def __exit__(
@@ -71,16 +68,16 @@ class AtomicCsvWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None:
-            self._discard()
-            return
+        assert self._new is not None
         try:
-            assert self._stream is not None
-            self._stream.close()
-            self._part.replace(self.path)
+            if kind is None:
+                assert self._stream is not None
+                self._stream.close()
+                self._new.commit()
         except OSError as failure:
+            raise self._new.failure(failure) from failure
+        finally:
             self._discard()
-            raise self._failure(failure) from failure
 
     def _append(self, frame: pd.DataFrame, header: bool) -> None:
         if self._stream is None:
@@ -98,16 +95,8 @@ class AtomicCsvWriter:
         )
 
     def _discard(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # closing flushes, which fails again on a full disk
             if self._stream is not None:
                 self._stream.close()
-        except OSError:
-            pass  # closing flushes, which fails again on a full disk; the file goes anyway
-        finally:
-            self._part.unlink(missing_ok=True)
-
-    def _failure(self, error: OSError) -> InputError:
-        return InputError(
-            f"{self.path} cannot be written ({error.strerror or error}): "
-            "free some space or choose another place."
-        )
+        assert self._new is not None
+        self._new.discard()

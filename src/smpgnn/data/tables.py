@@ -12,12 +12,13 @@ import csv
 import difflib
 import gzip
 import io
+import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t")
 _SAMPLE_BYTES = 1 << 16
 _SAMPLE_RECORDS = 50
+# Characters of a cell and of a line; a file with longer ones is not a table.
+_MAX_LINE = 1 << 24
+# Characters after which a chunk ends, however few rows it has.
+_CHUNK_CHARACTERS = 1 << 26
 # What text reading raises when the bytes are no (complete) text: decoding, gzip, then the rest.
 _UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
 
@@ -54,7 +59,9 @@ def stream_table(
     chunk_rows: int = 10_000,
     separator: str | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """The table in frames of `chunk_rows` rows (the last may be shorter); one is held at a time.
+    """The table in frames of at most `chunk_rows` rows; one is held at a time.
+
+    A frame has fewer rows if it is the last or if its cells are very long.
 
     The file and its columns are checked in the call, rows are read as the iterator advances.
     """
@@ -73,15 +80,21 @@ def stream_table(
 def existing_file(path: str | Path) -> Path:
     """The path of a readable file with something in it."""
     file = Path(path)
-    if file.is_dir():
-        raise InputError(f"{file} is a folder: give the path of a file in it.")
     try:
+        mode = file.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe may wait forever
+            raise InputError(f"{file} is a pipe or a device: save its content to a file first.")
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{file} is a folder: give the path of a file in it.")
         with file.open("rb") as stream:
             first = stream.read(1)
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise InputError(f"{file} does not exist: check the path.") from error
-    except OSError as error:
-        raise InputError(f"{file} cannot be opened ({error.strerror or error}).") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{file} cannot be opened ({reason}): check the path.") from error
     if not first:
         raise InputError(f"{file} is empty: give a file that has content.")
     return file
@@ -106,10 +119,24 @@ def require_columns(
     return tuple(wanted)
 
 
+def free_names(wanted: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+    """The wanted names for new columns; a name that is taken gets the end '_2', '_3', …"""
+    used = set(taken)
+    names = []
+    for name in wanted:
+        free, number = name, 1
+        while free in used:
+            number += 1
+            free = f"{name}_{number}"
+        used.add(free)
+        names.append(free)
+    return names
+
+
 def listing(names: Sequence[object], limit: int = 20) -> str:
     """Names in quotes, separated by commas, cut after `limit`."""
-    shown = ", ".join(f"'{name}'" for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+    text = ", ".join(f"'{shown(str(name))}'" for name in names[:limit])
+    return text if len(names) <= limit else f"{text} and {len(names) - limit} more"
 
 
 def _nonempty(chunks: Iterator[pd.DataFrame], file: Path) -> Iterator[pd.DataFrame]:
@@ -130,6 +157,7 @@ def _text_chunks(
     positions = [names.index(name) for name in chosen]
     rows: list[list[str | None]] = []
     lines: list[int] = []
+    characters = 0
     with _open_text(file) as stream:
         records = _records(stream, file, separator)
         next(records)
@@ -141,9 +169,10 @@ def _text_chunks(
                 )
             rows.append([record[position] or None for position in positions])
             lines.append(line)
-            if len(rows) == chunk_rows:
+            characters += sum(map(len, record))
+            if len(rows) == chunk_rows or characters > _CHUNK_CHARACTERS:
                 yield _frame(rows, lines, chosen)
-                rows, lines = [], []
+                rows, lines, characters = [], [], 0
     if rows:
         yield _frame(rows, lines, chosen)
 
@@ -158,9 +187,10 @@ def _frame(rows: list[list[str | None]], lines: list[int], names: tuple[str, ...
 def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Each record that is not a blank line, with the line on which it begins."""
     # strict: a quote that is never closed is an error, not a cell that swallows the file.
-    reader = csv.reader(stream, delimiter=separator, strict=True)
+    reader = csv.reader(_lines(stream, file), delimiter=separator, strict=True)
     while True:
         line = reader.line_num + 1
+        usual = csv.field_size_limit(_MAX_LINE)  # of the whole process: for this record only
         try:
             record = next(reader)
         except StopIteration:
@@ -171,8 +201,27 @@ def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int,
             ) from error
         except _UNREADABLE as error:
             raise _no_text(file) from error
+        except OSError as error:
+            raise InputError(
+                f"{file}, line {line}: the file cannot be read on ({error.strerror or error}): "
+                "copy it to another place."
+            ) from error
+        finally:
+            csv.field_size_limit(usual)
         if record:
             yield line, record
+
+
+def _lines(stream: IO[str], file: Path) -> Iterator[str]:
+    """The lines of a stream, none of them without end."""
+    number = 1
+    while line := stream.readline(_MAX_LINE):
+        if len(line) == _MAX_LINE:
+            raise InputError(
+                f"{file}, line {number} has more than {_MAX_LINE:,} characters: give a table."
+            )
+        yield line
+        number += 1
 
 
 def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
@@ -180,8 +229,8 @@ def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
     sample = _sample(file)
     if separator is None:
         separator = _sniff(sample, file)
-    elif len(separator) != 1:
-        raise InputError(f"The separator must be one character, not {separator!r}.")
+    elif len(separator) != 1 or separator in '\r\n"':
+        raise InputError(f"The separator must be one character, not {shown(repr(separator))}.")
     with _open_text(file) as stream:
         _, cells = next(_records(stream, file, separator))
     names = tuple(cell.strip() or f"Unnamed: {number}" for number, cell in enumerate(cells))
@@ -266,7 +315,12 @@ def _is_parquet(file: Path) -> bool:
 
 def _parquet_columns(file: Path) -> tuple[str, ...]:
     with _parquet(file) as table:
-        names = tuple(table.schema_arrow.names)
+        try:
+            names = tuple(table.schema_arrow.names)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{file}: the name of a column is not UTF-8: rename it.") from error
+    if not names:
+        raise InputError(f"{file} has no columns: give a table that has some.")
     _refuse_duplicates(names, file)
     return names
 
@@ -281,15 +335,34 @@ def _parquet_chunks(file: Path, chosen: tuple[str, ...], chunk_rows: int) -> Ite
         while True:
             try:
                 batch = next(batches, None)
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, ValueError) as error:
                 raise _damaged(file) from error
             if batch is None:
                 return
-            frame = batch.select(list(chosen)).to_pandas(ignore_metadata=True)
-            frame.index = pd.RangeIndex(first, first + len(frame), name="row")
+            index = pd.RangeIndex(first, first + batch.num_rows, name="row")
+            columns = {name: _column(batch, name, file) for name in chosen}
+            frame = pd.DataFrame(columns, columns=list(chosen)).set_axis(index)
             first += len(frame)
             if len(frame):
                 yield frame
+
+
+def _column(batch: Any, name: str, file: Path) -> pd.Series[Any]:
+    """A column by itself: what pandas noted about the table is not needed and may be damaged."""
+    try:
+        column = batch.column(name)
+        column.validate(full=True)  # pandas may keep the bytes of texts and decode them much later
+        # Whole numbers with gaps stay whole numbers: as floats they would lose digits.
+        values: pd.Series[Any] = column.to_pandas(integer_object_nulls=True)
+        if values.dtype.kind == "M":  # pandas cannot write years above 9999 in a time zone
+            _ = str(values.min()), str(values.max())
+    except Exception as error:  # text that is no UTF-8, dates without end, time zones not known, …
+        reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
+        raise InputError(
+            f"{file}, column '{shown(name)}' of type {batch.schema.field(name).type} cannot be "
+            f"read ({reason}): write it in another form or leave it out."
+        ) from error
+    return values
 
 
 def _parquet(file: Path) -> Any:
@@ -298,7 +371,7 @@ def _parquet(file: Path) -> Any:
 
     try:
         return pq.ParquetFile(file)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(file) from error
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from smpgnn.data.tables import listing, require_columns
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,10 @@ TASKS = ("auto", "regression", "classification")
 # Text that means "not known"; for numbers also 'none', which may well name a class.
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>"})
 _MISSING_NUMBER = _MISSING | {"none"}
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+# Numbers whose squares float32 can hold; errors are squared.
+_LARGEST, _SMALLEST = 1e18, 1e-18
+# What float32 may change in a target, in widths of the range of its column.
+_LOST = 1e-2
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ def parse_targets(
         values = encode_targets(frame, spec, source=source)
         for name, column_values in zip(chosen, values.T, strict=True):
             _refuse_constant(name, column_values, source)
+            _refuse_lost(frame, name, column_values, source)
         return Targets(values, spec)
     classes = tuple(
         _classes(name, column, len(chosen), source)
@@ -117,7 +121,7 @@ def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the 
     return torch.from_numpy(values)
 
 
-def place(frame: pd.DataFrame, row: int) -> str:
+def place(frame: pd.DataFrame | pd.Series[Any], row: int) -> str:
     """How a message names a row: by the name of the frame's index and its entry there."""
     return f"{frame.index.name or 'row'} {frame.index[row]}"
 
@@ -158,13 +162,13 @@ def _numbers(
         if text.casefold() not in _MISSING_NUMBER:
             hint = "write decimals with a point" if "," in text else "mend it or leave it empty"
             raise InputError(
-                f"{source}, {place(frame, row)}: target '{name}' is '{text}', "
+                f"{source}, {place(frame, row)}: target '{name}' is '{shown(text)}', "
                 f"which is not a number: {hint}, or use task='classification'."
             )
-    for row in np.flatnonzero(np.abs(numbers) > _FLOAT32_MAX).tolist():
+    for row in np.flatnonzero(np.abs(numbers) > _LARGEST).tolist():
         raise InputError(
-            f"{source}, {place(frame, row)}: target '{name}' is '{texts[row]}', infinite or too "
-            "large: give a finite number or leave the cell empty."
+            f"{source}, {place(frame, row)}: target '{name}' is '{shown(texts[row])}', infinite or "
+            "too large for float32: leave the cell empty, or take logarithms of the column."
         )
     return numbers
 
@@ -177,6 +181,20 @@ def _refuse_constant(name: str, values: Tensor, source: str) -> None:
         raise InputError(
             f"{source}: target '{name}' is {known[0].item():g} in every row, so there is nothing "
             "to learn: choose another column."
+        )
+
+
+def _refuse_lost(frame: pd.DataFrame, name: str, values: Tensor, source: str) -> None:
+    """Networks work in float32, where 1e-300 is 0 and 1e9 + 1 is 1e9."""
+    known = values[~values.isnan()]
+    width = float(known.max() - known.min())
+    lost = (values - values.float().double()).abs().nan_to_num()
+    row = int(lost.argmax())
+    if width < _SMALLEST or float(lost[row]) > _LOST * width:
+        raise InputError(
+            f"{source}, {place(frame, row)}: target '{name}' is {values[row].item():.15g}, but the "
+            f"values of its column differ by {width:.3g} at most, too little for float32: scale "
+            "the column, or subtract a constant."
         )
 
 
@@ -197,7 +215,7 @@ def _classes(name: str, texts: Sequence[str], columns: int, source: str) -> tupl
         labels = [labels[i] for i in np.argsort(numbers, kind="stable")]
     if len(labels) == 1:
         raise InputError(
-            f"{source}: target '{name}' has one class only, '{labels[0]}': "
+            f"{source}: target '{name}' has one class only, '{shown(labels[0])}': "
             "a classifier needs at least two."
         )
     if columns > 1 and len(labels) > 2:
@@ -224,7 +242,7 @@ def _class_numbers(
         label = _label(text)
         if label not in number:
             raise InputError(
-                f"{source}, {place(frame, row)}: target '{name}' is '{text}', "
+                f"{source}, {place(frame, row)}: target '{name}' is '{shown(text)}', "
                 f"which is none of the classes {listing(classes)}."
             )
         values[row] = number[label]

@@ -1,21 +1,32 @@
-"""ZINC: penalised logP of molecules, as `torch_geometric.datasets.ZINC` gives it, packed."""
+"""ZINC: penalised logP of molecules, as `torch_geometric.datasets.ZINC` gives it, packed.
+
+PyTorch Geometric's raw files are pickles, and reading a pickle runs whatever code it holds. So
+plain arrays (`zinc12k.npz`) are taken where they are there, the packed file in the cache after the
+first import, and pickles only from PyTorch Geometric's own download or where the caller trusts
+them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
+import time
+import zipfile
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, shown
+from smpgnn.files import replacing
 
 if TYPE_CHECKING:
     from torch_geometric.datasets import ZINC
@@ -25,25 +36,45 @@ NUM_BOND_TYPES = 3
 
 _SPLITS = ("train", "val", "test")
 _RAW_FILES = tuple(f"{split}.{kind}" for kind in ("pickle", "index") for split in _SPLITS)
+_ARRAYS = "zinc12k.npz"
+_ARRAY_BYTES = 1 << 28  # as large as the file may be when it is unpacked
 _FORMAT = "1"  # of the packed file; a change makes old ones unused
 
 
-def zinc_splits(data_dir: str | Path | None = None, *, subset: bool = True) -> Splits:
+def zinc_splits(
+    data_dir: str | Path | None = None, *, subset: bool = True, trust_pickle: bool = False
+) -> Splits:
     """The 10,000 / 1,000 / 1,000 molecules of ZINC-12k, or with `subset=False` all 249,456.
 
     Shapes: x [N, 28] and edge_attr [E, 3] one-hot atom and bond types (uint8), y [G, 1] float32.
 
-    The raw files of PyTorch Geometric are read from `zinc/raw` or `raw` in `data_dir`, else in the
-    folder that SMPGNN_DATA names, and are downloaded if there are none. These folders are only
-    read: what is downloaded and packed is kept in `$XDG_CACHE_HOME/smpgnn` (`~/.cache/smpgnn`).
+    The data are read from `data_dir`, else from the folder that SMPGNN_DATA names: plain arrays in
+    `zinc/zinc12k.npz` or `zinc12k.npz`, or the raw files of PyTorch Geometric in `zinc/raw` or
+    `raw`. Where there are none they are downloaded. The folder is only read: what is downloaded and
+    packed is kept in `$XDG_CACHE_HOME/smpgnn` (`~/.cache/smpgnn`).
+
+    Args:
+        trust_pickle: read raw files of the folder, which are pickles and can run any code. It is
+            needed once: after that the packed file is read.
     """
+    folder = _given_folder(data_dir)
+    arrays = _find_arrays(folder) if subset else None
+    if arrays is not None:
+        return read_arrays(arrays)
     cache = _cache_folder()
-    raw = _find_raw(data_dir, cache)
+    raw = _find_raw(folder, cache)
     if raw is not None:
         packed = _packed_path(raw, subset, cache)
         splits = _load(packed)
         if splits is not None:
             return splits
+        if not trust_pickle and raw != (cache / "raw").resolve():
+            raise InputError(
+                f"{raw / _RAW_FILES[0]}: is a pickle, which can run any code as it is read: add "
+                "--trust-pickle (in Python trust_pickle=True) if you trust the file, or leave the "
+                "data folder out to download ZINC."
+            )
+    _remove_abandoned(cache)
     # PyG takes whatever lies in its folder for complete, so it works in one that is thrown away.
     with tempfile.TemporaryDirectory(dir=cache, prefix="working-") as name:
         root = Path(name)
@@ -74,16 +105,26 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _find_raw(data_dir: str | Path | None, cache: Path) -> Path | None:
-    """The folder with the raw files; None if they have to be downloaded."""
+def _given_folder(data_dir: str | Path | None) -> Path | None:
+    """The folder that the caller or the environment names."""
     given = data_dir if data_dir is not None else os.environ.get("SMPGNN_DATA") or None
-    places: list[Path] = []
-    if given is not None:
-        folder = Path(given).expanduser()
-        if not folder.is_dir():
-            name = "SMPGNN_DATA" if data_dir is None else "data_dir"
-            raise InputError(f"{name} is {folder}, but there is no such folder.")
-        places = [folder / "zinc" / "raw", folder / "raw"]
+    if given is None:
+        return None
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        name = "SMPGNN_DATA" if data_dir is None else "data_dir"
+        raise InputError(f"{name} is {folder}, but there is no such folder.")
+    return folder
+
+
+def _find_arrays(folder: Path | None) -> Path | None:
+    places = [] if folder is None else [folder / "zinc" / _ARRAYS, folder / _ARRAYS]
+    return next((place for place in places if place.is_file()), None)
+
+
+def _find_raw(folder: Path | None, cache: Path) -> Path | None:
+    """The folder with the raw files; None if they have to be downloaded."""
+    places = [] if folder is None else [folder / "zinc" / "raw", folder / "raw"]
     raw = next((place for place in [*places, cache / "raw"] if place.is_dir()), None)
     if raw is None:
         return None
@@ -104,11 +145,76 @@ def _packed_path(raw: Path, subset: bool, cache: Path) -> Path:
     return cache / f"{'subset' if subset else 'full'}-{key}.safetensors"
 
 
+def _remove_abandoned(cache: Path) -> None:
+    """Remove the working folders of processes that were killed; no import takes a day."""
+    for folder in cache.glob("working-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 86_400:
+                shutil.rmtree(folder)
+
+
 def _link(target: Path, link: Path) -> None:
     try:
         link.symlink_to(target, target_is_directory=True)
     except OSError:  # no links on this file system
         shutil.copytree(target, link)
+
+
+# --- plain arrays ---
+
+
+def read_arrays(file: Path) -> Splits:
+    """The splits in a file of NumPy arrays, in which nothing can run.
+
+    `split` (0 train, 1 val, 2 test), `nodes`, `edges` and `y` have an entry for each graph;
+    `atom_type` [N], `edge_index` [2, E] and `bond_type` [E] have those of all graphs one after the
+    other, with nodes numbered within each graph.
+    """
+    try:
+        arrays = _plain_arrays(file)
+        nodes, edges, split = (torch.from_numpy(arrays[k]) for k in ("nodes", "edges", "split"))
+        node_ptr, edge_ptr = _pointer(nodes), _pointer(edges)
+        ends = torch.from_numpy(arrays["edge_index"])
+        y = torch.from_numpy(arrays["y"]).view(-1, 1)
+        sizes = nodes.repeat_interleave(edges)  # of the graph of each edge
+        if ends.shape != (2, int(edge_ptr[-1])):
+            raise ValueError(f"edge_index of shape {tuple(ends.shape)}")
+        fine = bool((nodes > 0).all() and y.isfinite().all())
+        if not fine or not bool(((ends >= 0) & (ends < sizes)).all()):
+            raise ValueError("numbers out of range")
+        whole = GraphStore(
+            node_ptr=node_ptr,
+            edge_ptr=edge_ptr,
+            edge_index=ends,
+            x=_one_hot(torch.from_numpy(arrays["atom_type"]), NUM_ATOM_TYPES, "an atom type"),
+            edge_attr=_one_hot(
+                torch.from_numpy(arrays["bond_type"]) - 1, NUM_BOND_TYPES, "a bond type"
+            ),
+            y=y,
+        )
+        parts = [torch.nonzero(split == number).flatten() for number in range(len(_SPLITS))]
+        if sum(part.numel() for part in parts) != len(whole) or not all(map(len, parts)):
+            raise ValueError("splits other than 0, 1 and 2")
+    except Exception as error:  # a damaged archive can raise anything
+        reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
+        raise InputError(
+            f"{file} does not hold ZINC as plain arrays ({reason}): copy it again or remove it."
+        ) from error
+    return Splits(*(whole.select(part) for part in parts))
+
+
+def _plain_arrays(file: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(file) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _ARRAY_BYTES:
+            raise ValueError("too much for 12,000 molecules")
+    with np.load(file, allow_pickle=False) as archive:
+        whole = ("split", "nodes", "edges", "atom_type", "edge_index", "bond_type")
+        arrays = {name: archive[name].astype(np.int64, casting="same_kind") for name in whole}
+        return {**arrays, "y": archive["y"].astype(np.float32, casting="same_kind")}
+
+
+def _pointer(sizes: Tensor) -> Tensor:
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 # --- PyG's data set, packed ---
@@ -170,7 +276,7 @@ def _one_hot(types: Tensor, number: int, name: str) -> Tensor:
 
 
 def _save(splits: Splits, path: Path) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     tensors = {
         f"{split}.{field.name}": value.contiguous()
@@ -178,13 +284,8 @@ def _save(splits: Splits, path: Path) -> None:
         for field in fields(GraphStore)
         if (value := getattr(getattr(splits, split), field.name)) is not None
     }
-    handle, partial = tempfile.mkstemp(dir=path.parent, suffix=".partial")
-    os.close(handle)
-    try:
-        save_file(tensors, partial)
-        os.replace(partial, path)
-    finally:
-        Path(partial).unlink(missing_ok=True)
+    with replacing(path) as beside:
+        beside.write_bytes(save(tensors))
 
 
 def _load(path: Path) -> Splits | None:
@@ -196,16 +297,16 @@ def _load(path: Path) -> Splits | None:
         return None
     try:
         tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, OSError):
-        return None
-    train, val, test = (
-        GraphStore(
-            **{
-                name.removeprefix(f"{split}."): value
-                for name, value in tensors.items()
-                if name.startswith(f"{split}.")
-            }
+        train, val, test = (
+            GraphStore(
+                **{
+                    name.removeprefix(f"{split}."): value
+                    for name, value in tensors.items()
+                    if name.startswith(f"{split}.")
+                }
+            )
+            for split in _SPLITS
         )
-        for split in _SPLITS
-    )
+    except (SafetensorError, OSError, TypeError, ValueError):
+        return None
     return Splits(train, val, test)

@@ -14,7 +14,8 @@ import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from smpgnn.errors import InputError
+from smpgnn.checksums import add_last_line
+from smpgnn.errors import InputError, Terminated
 from smpgnn.files import replacing
 from smpgnn.training.module import GraphModule
 from smpgnn.training.peak import PeakMemory
@@ -82,6 +83,7 @@ class Keeper(pl.Callback):
                 save_model(self.folder.model, self.saved)
             with replacing(self.folder.last) as beside:
                 trainer.save_checkpoint(beside)
+                add_last_line(beside)
         else:
             trainer.save_checkpoint(self.folder.last)  # takes part; only the first process writes
         trainer.strategy.barrier("last")
@@ -99,22 +101,28 @@ class Keeper(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.best_epoch = state_dict["best"], state_dict["best_epoch"]
         self.stopped = state_dict["stopped"]
-        self.history = json.loads(state_dict["history"])
+        history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
+        if not isinstance(history, list) or not all(isinstance(line, dict) for line in history):
+            raise InputError("the checkpoint has no history of this run")
+        self.history = history
+        needed = {"epoch", "seconds", "train_loss", f"val_{self.saved.task.monitor}"}
+        numbers = [self.seconds_before, *(v for line in self.history for v in line.values())]
+        if not all(isinstance(value, int | float) for value in numbers) or not all(
+            needed <= line.keys() for line in self.history
+        ):
+            raise InputError("the checkpoint has no history of this run")
         self.peak.mib = state_dict.get("peak_memory_mib", 0.0)  # older ones lack it
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM); treated like Ctrl-C."""
 
 
 class Terminator(pl.Callback):
     """Ends the training at once on SIGTERM; what matters is on disk after every epoch."""
 
     def __init__(self) -> None:
-        self.called = False
+        self.called = self.began = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self.began = True
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._end)  # Lightning puts the old one back
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from smpgnn.catalogue import OWN_LAYERS
+from smpgnn.config.catalogue import OWN_LAYERS
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops.backend import has_kernels
 from smpgnn.ops.neighbor import CHUNK
@@ -99,8 +99,8 @@ def step_memory(
 
 
 def count_parameters(spec: NetworkSpec) -> int:
-    """The number of weights of a network."""
-    with torch.random.fork_rng(devices=[]):
+    """The number of weights of a network, without room for them."""
+    with torch.device("meta"):
         return sum(parameter.numel() for parameter in spec.build().parameters())
 
 

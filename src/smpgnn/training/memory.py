@@ -19,11 +19,15 @@ __all__ = [
     "check_memory",
     "context_rows",
     "fitting_rows",
+    "inference_bytes",
     "largest_batch_memory",
+    "room",
 ]
 
 #: Graphs from which `fitting_rows` learns what a row needs.
 _SAMPLE = 512
+#: Bytes that are there wherever this runs.
+_LITTLE = 1 << 29
 
 
 def largest_batch_memory(
@@ -60,6 +64,26 @@ def available_bytes(device: torch.device) -> int:
         limit = int((group / "memory.max").read_text())
         there = min(there, limit - int((group / "memory.current").read_text()))
     return there
+
+
+def room(device: torch.device) -> float:
+    """Bytes that a single step may take: not all that is free, for others need some, too."""
+    return 0.9 * available_bytes(device)
+
+
+def inference_bytes(store: GraphStore, spec: NetworkSpec, *, gradients: bool = False) -> float:
+    """What a trained network needs for all these graphs together, at most.
+
+    It is counted only where it may be much, and 0 otherwise. With `gradients` the values of all
+    layers are kept.
+    """
+    width = max(spec.hidden_channels, spec.in_channels, spec.edge_channels)
+    most = store.num_nodes.double().square().sum().item() * width * (spec.num_layers + 20) * 4
+    if most < _LITTLE:
+        return 0.0
+    need = step_memory(spec, count_rows(store, spec).batch(), store.device)
+    dense = 64 * store.num_nodes.double().square().max().item() if spec.model == "dgn" else 0.0
+    return need.passing + need.index + dense + (need.kept if gradients else 0.0)
 
 
 def fitting_rows(

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from smpgnn.data.base import Splits
-from smpgnn.data.graph_schema import Attribute, GraphSchema
-from smpgnn.data.splits import Split, given_split, random_split, scaffold_split, stratified_split
-from smpgnn.data.store import GraphStore
-from smpgnn.data.targets import TargetSpec, place
-from smpgnn.errors import InputError
-from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import (
+from smpgnn.config.options import (
     CyclesOptions,
     GraphsOptions,
     MoleculesOptions,
@@ -26,6 +19,21 @@ from smpgnn.options import (
     TrainOptions,
     ZincOptions,
 )
+from smpgnn.data.base import Splits
+from smpgnn.data.fingerprint import (
+    Content,
+    smiles_fingerprint,
+    splits_fingerprint,
+    store_fingerprint,
+    target_columns,
+)
+from smpgnn.data.graph_schema import Attribute, GraphSchema
+from smpgnn.data.splits import Split, given_split, random_split, scaffold_split, stratified_split
+from smpgnn.data.store import GraphStore
+from smpgnn.data.targets import TargetSpec, place
+from smpgnn.errors import InputError
+from smpgnn.models.registry import NetworkSpec
+from smpgnn.training.run_data import RunData, SplitTable
 from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
 
 if TYPE_CHECKING:
@@ -38,7 +46,8 @@ if TYPE_CHECKING:
 class Prepared:
     """Data, task and network of a run, and how raw input becomes graphs (`source`).
 
-    `notes` are sentences that a person should see: rows left out, sizes of the parts.
+    `notes` are sentences that a person should see: rows left out, sizes of the parts. `own` and
+    `table` describe data of one's own: their content, and the split of each row.
     """
 
     splits: Splits
@@ -46,6 +55,16 @@ class Prepared:
     spec: NetworkSpec
     source: dict[str, Any]
     notes: tuple[str, ...] = ()
+    own: Content | None = None
+    table: SplitTable | None = None
+
+    def content(self, source: str) -> Content:
+        """What the data are; `source` names a data set that comes split."""
+        return self.own or Content(source, splits_fingerprint(self.splits))
+
+    def split_table(self) -> SplitTable:
+        """The split of each row."""
+        return self.table or SplitTable.of_splits(self.splits)
 
     def network(self) -> nn.Module:
         """The network with fresh weights; those that scale by degree are told those of the data."""
@@ -58,16 +77,24 @@ class Prepared:
         return network
 
 
-def prepare(options: TrainOptions) -> Prepared:
-    """Load or make the data that the options name."""
+def prepare(options: TrainOptions, saved: RunData | None = None) -> Prepared:
+    """Load or make the data that the options name.
+
+    With `saved`, what a run knows of its data, other data are refused and its split is taken.
+    """
+    if isinstance(options, MoleculesOptions):
+        return _molecules(options, saved)
+    if isinstance(options, GraphsOptions):
+        return _graphs(options, saved)
     makers: dict[type[TrainOptions], Callable[[Any], Prepared]] = {
         CyclesOptions: _cycles,
         PropertiesOptions: _properties,
         ZincOptions: _zinc,
-        MoleculesOptions: _molecules,
-        GraphsOptions: _graphs,
     }
-    return makers[type(options)](options)
+    prepared = makers[type(options)](options)
+    if saved is not None:
+        saved.check(prepared.content(options.task_name()))
+    return prepared
 
 
 def assemble(
@@ -152,7 +179,7 @@ def _zinc(options: ZincOptions) -> Prepared:
     return assemble(options, splits, task, source, edge_features=options.edge_features)
 
 
-def _molecules(options: MoleculesOptions) -> Prepared:
+def _molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
     from smpgnn.data.molecules import MoleculeFeaturizer
     from smpgnn.data.tables import read_table
     from smpgnn.data.targets import parse_targets
@@ -165,11 +192,19 @@ def _molecules(options: MoleculesOptions) -> Prepared:
     if not options.targets:
         raise InputError("--targets: name the column to learn, as in: --targets logS.")
     columns = [options.smiles_column, *options.targets]
-    if options.split_column:
+    by_column = bool(options.split_column) and saved is None
+    if by_column:
         columns.append(options.split_column)
     frame = read_table(options.path, columns, separator=options.separator or None)
     targets = parse_targets(frame, options.targets, options.task, source=options.path)
     smiles = frame[options.smiles_column].tolist()
+    content = Content(
+        options.path,
+        smiles_fingerprint(smiles, targets.values, targets.spec),
+        lambda row: place(frame, row),
+    )
+    if saved is not None:
+        saved.check(content)
     found = MoleculeFeaturizer().featurize(smiles)
     if len(found.store) == 0:
         first = next(iter(found.errors.values()))
@@ -179,20 +214,23 @@ def _molecules(options: MoleculesOptions) -> Prepared:
         )
     kept = found.index.tolist()
     store = replace(found.store, y=targets.values[found.index].float())
-    given = frame[options.split_column].iloc[kept].tolist() if options.split_column else None
-    split = _split(options, store, targets.spec, given, [smiles[row] for row in kept])
-    notes = left_out(found, frame, options.path)
-    return _own_data(
+    if saved is None:
+        given = frame[options.split_column].iloc[kept] if by_column else None
+        split = _split(options, store, targets.spec, given, [smiles[row] for row in kept])
+    else:
+        split = saved.splits.split_of_rows(found.index)
+    prepared = _own_data(
         options,
         Splits(*(store.select(part) for part in split)),
         targets.spec,
         "graph",
         {"kind": "molecules", "smiles_column": options.smiles_column},
-        notes,
+        left_out(found, frame, options.path),
     )
+    return replace(prepared, own=content, table=SplitTable.of_rows(split, found.index))
 
 
-def _graphs(options: GraphsOptions) -> Prepared:
+def _graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
     from smpgnn.data.graphs import read_graphs
 
     if not options.path:
@@ -211,24 +249,17 @@ def _graphs(options: GraphsOptions) -> Prepared:
             f"{options.path}: no target was found: name one with --targets, "
             "or give a table with --labels."
         )
-    given = _given_parts(options) if options.split_column else None
-    return prepare_store(options, table.store, table.schema.targets, table.schema, given)
-
-
-def _given_parts(options: GraphsOptions) -> list[str | None]:
-    """The part that a column of the labels, or an attribute, names for each graph."""
-    from smpgnn.data.graphs import read_graphs
-
-    table = read_graphs(
-        options.path,
-        labels=options.labels or None,
-        target=options.split_column,
-        task="classification",
+    given = _given_parts(options) if options.split_column and saved is None else None
+    return prepare_store(
+        options, table.store, table.schema.targets, table.schema, given, saved, table.names
     )
-    assert table.schema.targets is not None
-    assert table.store.y is not None
-    names = table.schema.targets.classes[0]
-    return [None if v != v else names[int(v)] for v in table.store.y[:, 0].tolist()]
+
+
+def _given_parts(options: GraphsOptions) -> pd.Series[Any]:
+    """The part that a column of the labels, or an attribute, names for each graph."""
+    from smpgnn.data.graphs import graph_values
+
+    return graph_values(options.path, options.split_column, labels=options.labels or None)
 
 
 def prepare_store(
@@ -236,22 +267,52 @@ def prepare_store(
     store: GraphStore,
     targets: TargetSpec,
     schema: GraphSchema | None,
-    given: list[str | None] | None = None,
+    given: pd.Series[Any] | None = None,
+    saved: RunData | None = None,
+    names: tuple[str, ...] | None = None,
 ) -> Prepared:
-    """Graphs that are in memory already, with targets in `y` or `y_node`."""
+    """Graphs that are in memory already, with targets in `y` or `y_node`; `names` are theirs."""
     level = "node" if store.y is None else "graph"
     if store.y is not None:
         store = replace(store, y=store.y.float())
-    if level == "node" and len(store) < 3 and given is None:
-        splits = _split_nodes(options, store)
-    else:
-        splits = Splits(
-            *(store.select(part) for part in _split(options, store, targets, given, None))
+    columns = (*target_columns(targets), *(() if schema is None else _attributes(schema)))
+    content = Content(options_source(options), store_fingerprint(store, columns))
+    if names is not None:
+        content = replace(content, place=lambda row: f"graph {names[row]}")
+    if saved is not None:
+        saved.check(content)
+    by_node = level == "node" and len(store) < 3 and given is None
+    if by_node if saved is None else saved.splits.node is not None:
+        split = (
+            _split_nodes(options, store)
+            if saved is None
+            else saved.splits.split_of_nodes(store.node_ptr)
         )
+        splits = Splits(*(_visible(store, nodes) for nodes in split))
+        table = SplitTable.of_nodes(split, store.node_ptr)
+    else:
+        if saved is None:
+            split = _split(options, store, targets, given, None)
+        else:
+            split = saved.splits.split_of_rows(torch.arange(len(store)))
+        splits = Splits(*(store.select(part) for part in split))
+        table = SplitTable.of_rows(split)
     source: dict[str, Any] = {"kind": "graphs"}
     if schema is not None:
         source["schema"] = schema.to_dict()
-    return _own_data(options, splits, targets, level, source, ())
+    prepared = _own_data(options, splits, targets, level, source, ())
+    return replace(prepared, own=content, table=table)
+
+
+def _attributes(schema: GraphSchema) -> tuple[str, ...]:
+    """The attributes in words, with their categories."""
+    parts = (("node", schema.node_attributes), ("edge", schema.edge_attributes))
+    return tuple(
+        f"{part} attribute '{attribute.name}'"
+        + (f" with {', '.join(attribute.categories)}" if attribute.categories else "")
+        for part, attributes in parts
+        for attribute in attributes
+    )
 
 
 def _own_data(
@@ -295,11 +356,16 @@ def _split(
     options: TableOptions,
     store: GraphStore,
     targets: TargetSpec,
-    given: list[Any] | None,
+    given: pd.Series[Any] | None,
     smiles: list[str] | None,
 ) -> Split:
     if given is not None:
-        return given_split(given, source=f"column '{options.split_column}'")
+        source = getattr(options, "labels", "") or options_source(options)
+        return given_split(
+            given.tolist(),
+            source=f"{source}, column '{options.split_column}'",
+            place=lambda row: place(given, row),
+        )
     if options.split == "scaffold":
         if smiles is None:
             raise InputError("--split scaffold: only molecules have scaffolds; take random.")
@@ -310,16 +376,20 @@ def _split(
     return random_split(len(store), options.split_fractions, options.seed)
 
 
-def _split_nodes(options: TableOptions, store: GraphStore) -> Splits:
-    """Of one or two graphs the nodes are parted: each part sees all nodes, and its own targets."""
+def _split_nodes(options: TableOptions, store: GraphStore) -> Split:
+    """Of one or two graphs the nodes with a target are split, counted through both graphs."""
     assert store.y_node is not None
     known = torch.nonzero(~store.y_node.isnan().all(1)).flatten()
-    parts = []
-    for part in random_split(known.numel(), options.split_fractions, options.seed):
-        visible = torch.full_like(store.y_node, torch.nan)
-        visible[known[part]] = store.y_node[known[part]]
-        parts.append(replace(store, y_node=visible))
-    return Splits(*parts)
+    split = random_split(known.numel(), options.split_fractions, options.seed)
+    return Split(*(known[part] for part in split))
+
+
+def _visible(store: GraphStore, nodes: Tensor) -> GraphStore:
+    """All nodes, and the targets of some."""
+    assert store.y_node is not None
+    visible = torch.full_like(store.y_node, torch.nan)
+    visible[nodes] = store.y_node[nodes]
+    return replace(store, y_node=visible)
 
 
 def left_out(found: MoleculeTable, frame: pd.DataFrame, path: str | Path) -> tuple[str, ...]:

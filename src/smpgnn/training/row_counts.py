@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smpgnn.catalogue import PAIRWISE
-from smpgnn.coloring import coloring
+from smpgnn.config.catalogue import PAIRWISE
+from smpgnn.contexts.coloring import coloring
+from smpgnn.contexts.topology import Topology, segments, take
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.topology import Topology, segments, take
 
 #: Steps of a search from all nodes that are taken together.
 _TOGETHER = 1 << 22
@@ -189,6 +189,7 @@ def _count_colors(store: GraphStore, spec: NetworkSpec) -> RowCounts:
 def _count_neighborhoods(store: GraphStore, spec: NetworkSpec) -> RowCounts:
     topology, num_layers = _topology(store), spec.num_layers
     seen, nodes, _ = _sampled_balls(topology, num_layers)
+    seen = _widened(seen, num_layers + 1)
     graph, size = take(topology.batch, nodes), topology.graph_size
     short = (seen < take(size, graph).unsqueeze(1)).long()
     partial = torch.zeros(len(store), num_layers + 1, dtype=torch.long)
@@ -249,7 +250,7 @@ def _at_once(topology: Topology) -> bool:
 def _sampled_balls(topology: Topology, radius: int) -> tuple[Tensor, Tensor, float]:
     """`ball_sizes` of all nodes, or of those counted when the search has taken long enough.
 
-    Returns the sizes [K, radius + 1], the nodes [K] and the cost of a search from all nodes.
+    Returns the sizes [K, R], the nodes [K] and the cost of a search from all nodes.
     """
     if _at_once(topology):
         nodes = torch.arange(topology.num_nodes)
@@ -262,13 +263,22 @@ def _sampled_balls(topology: Topology, radius: int) -> tuple[Tensor, Tensor, flo
         found.append(sizes)
         done, work = done + sizes.size(0), work + cost
         piece = max(1, min(4 * piece, piece * _TOGETHER // max(cost, 1)))
-    return torch.cat(found), nodes[:done], work * nodes.numel() / done
+    width = max(sizes.size(1) for sizes in found)
+    sizes = torch.cat([_widened(sizes, width) for sizes in found])
+    return sizes, nodes[:done], work * nodes.numel() / done
+
+
+def _widened(sizes: Tensor, width: int) -> Tensor:
+    """The sizes of balls, [K, R], for more radii, [K, width]: they have stopped growing."""
+    more = width - sizes.size(1)
+    return torch.cat([sizes, sizes[:, -1:].expand(-1, more)], dim=1) if more > 0 else sizes
 
 
 def ball_sizes(topology: Topology, nodes: Tensor, radius: int) -> tuple[Tensor, int]:
-    """How many nodes each of these has heard of after 0, 1, …, `radius` layers, [K, radius + 1].
+    """How many nodes each of these has heard of after 0, 1, …, `radius` layers, [K, R].
 
-    The second result is the number of edges that the search has gone along.
+    R is `radius` + 1, or less where no ball grows any more. The second result is the number of
+    edges that the search has gone along.
     """
     count = max(topology.num_nodes, 1)
     ptr, order = topology.edges_by_receiver
@@ -284,7 +294,9 @@ def ball_sizes(topology: Topology, nodes: Tensor, radius: int) -> tuple[Tensor, 
         reached = torch.unique(take(at * count, which) + take(sender, take(first, which) + rank))
         place = torch.searchsorted(known, reached).clamp(max=max(known.numel() - 1, 0))
         frontier = reached[take(known, place) != reached] if reached.numel() else reached
+        cost += total + frontier.numel()
+        if frontier.numel() == 0:
+            break
         known = torch.cat([known, frontier]).sort().values
         sizes.append(sizes[-1] + torch.bincount(frontier // count, minlength=nodes.numel()))
-        cost += total + frontier.numel()
     return torch.stack(sizes, dim=1), cost

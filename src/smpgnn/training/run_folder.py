@@ -1,34 +1,58 @@
 """A run folder explains itself: settings, metrics, weights, versions, commit, device, time, curves.
 
-config.yaml          all settings
-run.json             versions, commit, device, parameters, wall time, results
-metrics.csv          one line an epoch
-curves.png           the same as a figure
-model.safetensors    the best weights by the validation metric, ready for `smpgnn predict`
-last.ckpt            where `--resume` goes on
-tensorboard/         the same metrics for TensorBoard
+config.yaml            all settings
+data.json              where the data are, and their fingerprint
+splits.csv             the split of each row of the data
+run.json               versions, commit, device, parameters, wall time, results
+metrics.csv            one line an epoch
+curves.png             the same as a figure
+model.safetensors      the best weights by the validation metric, ready for `smpgnn predict`
+test_predictions.csv   what they predict for the test rows, beside the targets
+last.ckpt              where `--resume` goes on
+tensorboard/           the same metrics for TensorBoard
+lock                   held by the process that writes here; empty
+
+Model, checkpoint and JSON files carry their checksum; that of splits.csv is in data.json, those of
+metrics.csv and test_predictions.csv are in run.json.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-import json
 import os
 import platform
 import subprocess
+import sys
 import time
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from smpgnn.checksums import file_digest, read_json, to_json
+from smpgnn.config.options import TrainOptions, from_config, read_config, to_yaml
 from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
-from smpgnn.options import TrainOptions, from_config, read_config, to_yaml
+
+if TYPE_CHECKING:
+    from smpgnn.training.run_data import RunData, SplitTable
 
 #: What may differ when a run goes on: where it runs, not what it does.
 PLACE = ("output", "device", "devices", "nodes", "data_dir", "cuda_graphs")
+#: Where its data are; they may move, and are known by their fingerprint.
+DATA = ("path", "labels", "data_dir")
+#: What the record of a run holds, and more.
+_RECORD = {
+    "parameters": int,
+    "epochs": int,
+    "best_epoch": int,
+    "validation": dict,
+    "test": dict,
+    "device": str,
+    "wall_time_s": float,
+}
 
 
 class RunFolder:
@@ -57,28 +81,145 @@ class RunFolder:
     def metrics(self) -> Path:
         return self.path / "metrics.csv"
 
+    @property
+    def data(self) -> Path:
+        return self.path / "data.json"
+
+    @property
+    def splits(self) -> Path:
+        return self.path / "splits.csv"
+
+    @property
+    def predictions(self) -> Path:
+        return self.path / "test_predictions.csv"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Refuse a folder that another process writes to; the claim ends with this process."""
+        from filelock import FileLock, Timeout
+
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+        lock = FileLock(self.path / "lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:  # an OSError, too
+            raise InputError(
+                f"{self.path}: another process is training here: wait for its end, or choose "
+                "another --output."
+            ) from error
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: cannot be written: {error.strerror or error}."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
     def refuse_old(self) -> None:
-        """A folder that holds a run already is not touched."""
-        if self.config.exists():
+        """Refuse a folder that holds a run already, and a name that no folder can have."""
+        try:
+            os.stat(self.config)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+        else:
             raise InputError(
                 f"{self.path}: holds a run already: add --resume to go on with it, "
                 "or choose another --output."
             )
 
-    def create(self, options: TrainOptions) -> None:
-        """Make the folder of a new run."""
-        try:
-            self.refuse_old()
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+    def create(self, options: TrainOptions, data: RunData) -> None:
+        """Fill the folder of a new run; what makes it one, config.yaml, comes last."""
+        self.refuse_old()
+        write_text(self.splits, data.splits.to_csv())
+        self.write_data(options, data)
         write_text(self.config, to_yaml(options))
 
     def read_options(self) -> TrainOptions:
-        """The settings of the run."""
+        """The settings of the run; its data are where they were, whatever the working folder."""
         if not self.config.exists():
             raise InputError(f"{self.path}: holds no run: there is no config.yaml in it.")
-        return from_config(read_config(self.config), str(self.config))
+        options = from_config(read_config(self.config), str(self.config))
+        files = self._read_data()["files"] if self.data.exists() else {}
+        found = {
+            name: place
+            for name, place in files.items()
+            if (given := getattr(options, name, None)) is not None
+            and (Path(place).exists() or not Path(given).exists())
+        }
+        return replace(options, **found)
+
+    def write_data(self, options: TrainOptions, data: RunData) -> None:
+        """data.json: the fingerprint, where the data are now, and the checksum of splits.csv."""
+        files = {
+            name: os.path.abspath(value) for name in DATA if (value := getattr(options, name, ""))
+        }
+        content = {
+            "files": files,
+            "rows": data.fingerprint.rows,
+            **asdict(data.fingerprint),
+            "fingerprint": data.fingerprint.sha256,
+            "splits": file_digest(self.splits),
+        }
+        del content["sha256"]
+        write_text(self.data, to_json(content))
+
+    def read_data(self) -> RunData | None:
+        """The split and fingerprint of the data; None for a run of an older version."""
+        from smpgnn.data.fingerprint import Fingerprint
+        from smpgnn.training.run_data import RunData, SplitTable
+
+        if not self.data.exists():
+            if self.splits.exists():
+                raise InputError(f"{self.data}: is missing: restore it, or start a new run.")
+            return None
+        content = self._read_data()
+        self._check_file(self.splits, content["splits"], "restore it, or start a new run")
+        known = {name: content[name] for name in ("unit", "columns", "inputs", "targets")}
+        fingerprint = Fingerprint(
+            **{**known, "columns": tuple(content["columns"])}, sha256=content["fingerprint"]
+        )
+        try:
+            splits = SplitTable.from_csv(self.splits.read_text(encoding="utf-8"))
+        except (OSError, ValueError, OverflowError, csv.Error) as error:
+            raise InputError(
+                f"{self.splits}: was changed or damaged: restore it, or start a new run."
+            ) from error
+        return RunData(fingerprint, splits)
+
+    def split_again(self) -> str:
+        """A note on a run without a saved split."""
+        return (
+            f"{self.path}: was begun by an older version, which kept no splits: the data are "
+            "split again, by the same seed."
+        )
+
+    def _read_data(self) -> dict[str, Any]:
+        remedy = "restore it, or start a new run"
+        content = read_json(self.data, remedy)
+        texts = ("unit", "inputs", "targets", "fingerprint", "splits")
+        whole = (
+            all(isinstance(content.get(name), str) for name in texts)
+            and _texts(content.get("columns"))
+            and isinstance(content.get("files"), dict)
+            and _texts(list(content["files"].values()))
+            and set(content["files"]) <= set(DATA)
+        )
+        if not whole:
+            raise InputError(f"{self.data}: is not of smpgnn, or was changed: {remedy}.")
+        return content
+
+    def _check_file(self, path: Path, digest: Any, remedy: str) -> None:
+        """Refuse a file whose checksum is not the one that was written down."""
+        if not path.exists():
+            raise InputError(f"{path}: is missing: {remedy}.")
+        if file_digest(path) != digest:
+            raise InputError(f"{path}: was changed or damaged (its checksum differs): {remedy}.")
 
     def tidy(self) -> None:
         """Remove what a process that was killed had half-written."""
@@ -99,30 +240,60 @@ class RunFolder:
         """What `write_metrics` wrote."""
         if not self.metrics.exists():
             return []
-        with self.metrics.open(encoding="utf-8", newline="") as file:
-            return [
-                {name: float(value) for name, value in line.items()}
-                for line in csv.DictReader(file)
-            ]
+        remedy = "--resume writes it anew"
+        files = self.read_record().get("files")
+        if isinstance(files, dict) and self.metrics.name in files:
+            self._check_file(self.metrics, files[self.metrics.name], remedy)
+        try:
+            with self.metrics.open(encoding="utf-8", newline="") as file:
+                return [
+                    {name: float(value) for name, value in line.items()}
+                    for line in csv.DictReader(file, strict=True)
+                ]
+        except (OSError, ValueError, TypeError, csv.Error) as error:
+            raise InputError(f"{self.metrics}: was changed or damaged: {remedy}.") from error
+
+    def write_predictions(
+        self, table: SplitTable, columns: Sequence[str], lines: Sequence[Sequence[Any]]
+    ) -> None:
+        """One line a test row (or node): the targets, and what is predicted."""
+        numbers = {"row": (table.row + 1).tolist()}
+        if table.node is not None:
+            numbers["node"] = (table.node + 1).tolist()
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*numbers, *columns])
+        rows = zip(*numbers.values(), strict=True)
+        writer.writerows((*row, *line) for row, line in zip(rows, lines, strict=True))
+        write_text(self.predictions, text.getvalue())
 
     def write_record(self, record: dict[str, Any]) -> None:
-        write_text(self.record, json.dumps(record, indent=1) + "\n")
+        """run.json, with the checksums of the tables beside it."""
+        files = {
+            path.name: file_digest(path)
+            for path in (self.metrics, self.predictions)
+            if path.exists()
+        }
+        write_text(self.record, to_json({**record, "files": files}))
 
     def read_record(self) -> dict[str, Any]:
+        """What `write_record` wrote; empty for a run that is not finished."""
         if not self.record.exists():
             return {}
-        try:
-            record: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.record}: cannot be read: {error}.") from error
+        remedy = "restore it, or let --resume write it anew"
+        record = read_json(self.record, remedy)
+        for name, kind in _RECORD.items():
+            if not _fits(record.get(name), kind):
+                raise InputError(
+                    f"{self.record}: is not of smpgnn, or was changed ('{name}'): {remedy}."
+                )
         return record
 
-    def draw_curves(self, monitor: str) -> None:
+    def draw_curves(self, monitor: str, history: list[dict[str, float]]) -> None:
         """Training loss and validation metric over the epochs, as curves.png."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        history = self.read_metrics()
         if not history:
             return
         epochs = [line["epoch"] for line in history]
@@ -149,21 +320,51 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
     """The settings of the run in `output`; of those `given` only where it runs may differ."""
     if not options.output:
         raise InputError("--resume: name the run to go on with: --output RUN.")
-    stored = RunFolder(options.output).read_options()
+    folder = RunFolder(options.output)
+    stored = folder.read_options()
     if stored.task_name() != options.task_name():
         raise InputError(
             f"{options.output}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
         )
     for name in given:
         known, wanted = getattr(stored, name), getattr(options, name)
+        if name in DATA and (folder.data.exists() or _same_file(known, wanted)):
+            continue  # known by the fingerprint
         if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
             shown = name if name == "path" else "--" + name.replace("_", "-")
             raise InputError(
                 f"{shown} {wanted}: the run has {known}, and --resume goes on with its settings: "
                 "leave it out, or start a new run."
             )
-    place = {name: getattr(options, name) for name in PLACE if name in given}
+    place = {name: getattr(options, name) for name in (*PLACE, *DATA) if name in given}
     return replace(stored, **{**place, "output": options.output})
+
+
+def settings(options: TrainOptions) -> dict[str, Any]:
+    """What a run does, as plain values: all settings but where it runs and where its data are."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(options).items()
+        if name not in (*PLACE, *DATA)
+    }
+
+
+def _same_file(one: str, other: str) -> bool:
+    return bool(one and other) and os.path.realpath(one) == os.path.realpath(other)
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _fits(value: Any, kind: type) -> bool:
+    """Whether a value of a record is of this kind; metrics are finite numbers by name."""
+    if kind is dict:
+        return isinstance(value, dict) and all(_fits(entry, float) for entry in value.values())
+    if kind is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and value == value and abs(value) <= sys.float_info.max
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def versions() -> dict[str, str]:

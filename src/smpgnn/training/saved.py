@@ -10,13 +10,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
+from smpgnn.config.plain import from_plain
+from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.pretrained import model_path
 from smpgnn.training.tasks import Task, task_from_dict
 
-FORMAT = "smpgnn 1"
+FORMAT = "smpgnn 2"
+OLD_FORMAT = "smpgnn 1"  # without a checksum
 SOURCES = ("graphs", "molecules", "zinc")
 
 
@@ -38,22 +42,14 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
     """Write the model to one file, whole or not at all."""
     from safetensors.torch import save
 
-    header = {
-        "format": FORMAT,
-        "content": json.dumps(
-            {
-                "spec": saved.spec.to_dict(),
-                "task": saved.task.to_dict(),
-                "source": saved.source,
-            }
-        ),
-    }
+    content = {"spec": saved.spec.to_dict(), "task": saved.task.to_dict(), "source": saved.source}
+    header = sealed_metadata({"format": FORMAT, "content": json.dumps(content)})
     weights = {
         name: value.detach().cpu().contiguous()
         for name, value in saved.network.state_dict().items()
     }
     with replacing(path) as beside:
-        beside.write_bytes(save(weights, metadata=header))
+        beside.write_bytes(seal_safetensors(save(weights, metadata=header)))
 
 
 def load_model(path: str | Path) -> SavedModel:
@@ -72,28 +68,80 @@ def load_model(path: str | Path) -> SavedModel:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
+            if metadata.get("format") not in (FORMAT, OLD_FORMAT):
+                raise InputError(f"{path}: a safetensors file, but not a model saved by smpgnn.")
+            fits = safetensors_fits(path.read_bytes())
+            if fits is False or (fits is None and metadata["format"] == FORMAT):
+                raise InputError(
+                    f"{path}: was changed or damaged (its checksum differs): train it again or "
+                    "copy it anew."
+                )
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except InputError:
+        raise
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(
             f"{path}: not a model of smpgnn, or cut off: train it again or copy it anew."
         ) from error
-    if metadata.get("format") != FORMAT:
-        raise InputError(f"{path}: a safetensors file, but not a model saved by smpgnn.")
     try:
-        content = json.loads(metadata["content"])
-        spec = NetworkSpec(**content["spec"])
-        task = task_from_dict(content["task"])
-        source: dict[str, Any] = dict(content["source"])
-        if source["kind"] not in SOURCES:
-            raise InputError(f"unknown kind of data {source['kind']!r}")
-        network = spec.build()
-        network.load_state_dict(weights)
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        return _from_content(json.loads(metadata["content"]), weights)
+    except (
+        KeyError, TypeError, ValueError, RuntimeError, AttributeError, RecursionError
+    ) as error:  # fmt: skip
         detail = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{path}: the model does not fit this version of smpgnn: {detail}"
+            f"{path}: the model does not fit this version of smpgnn: {detail.rstrip('.')}."
         ) from error
+
+
+def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
+    """The model that the header describes; nothing is built that is larger than the file."""
+    spec = from_plain(NetworkSpec, content["spec"], "spec")
+    task = task_from_dict(content["task"])
+    if (task.node_outputs, task.graph_outputs) != (spec.node_outputs, spec.graph_outputs):
+        raise InputError("the task has other outputs than the network")
+    source: dict[str, Any] = dict(content["source"])
+    if source["kind"] not in SOURCES:
+        raise InputError(f"unknown kind of data {source['kind']!r}")
+    if not isinstance(source.get("smiles_column", ""), str):
+        raise InputError("source.smiles_column is not text")
+    if "schema" in source:
+        _check_schema(GraphSchema.from_dict(source["schema"]), spec)
+    if spec.num_layers > len(weights):  # each layer has several
+        raise InputError(f"{spec.num_layers} layers cannot have {len(weights)} tensors")
+    with torch.device("meta"):  # shapes only
+        wanted = {name: value.shape for name, value in spec.build().state_dict().items()}
+    there = {name: value.shape for name, value in weights.items()}
+    if wanted != there:
+        name = next(n for n in (*wanted, *there) if wanted.get(n) != there.get(n))
+        raise InputError(
+            f"the weights '{name}' have the shape {_shape(there.get(name))}, but the network needs "
+            f"{_shape(wanted.get(name))}"
+        )
+    network = spec.build()
+    network.load_state_dict(weights)
     return SavedModel(network.eval(), spec, task, source)
+
+
+def _check_schema(schema: GraphSchema, spec: NetworkSpec) -> None:
+    """Refuse attributes and targets that contradict themselves or the network."""
+    for attribute in (*schema.node_attributes, *schema.edge_attributes):
+        width = {"number": 1, "category": len(attribute.categories)}.get(attribute.kind)
+        if attribute.width != (attribute.width if width is None else width):
+            raise InputError(f"the attribute '{attribute.name}' has the width {attribute.width}")
+    if schema.node_channels != spec.in_channels:
+        raise InputError(
+            f"the node attributes have {schema.node_channels} channels, but the network takes "
+            f"{spec.in_channels}"
+        )
+    targets = schema.targets
+    labels = 0 if targets is None or targets.task == "regression" else len(targets.names)
+    if targets is not None and len(targets.classes) != labels:
+        raise InputError("the targets have classes for other names")
+
+
+def _shape(size: torch.Size | None) -> str:
+    return "none" if size is None else str(list(size))
 
 
 def pick_device(name: str) -> torch.device:

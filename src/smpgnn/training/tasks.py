@@ -12,7 +12,9 @@ from torch.nn import functional as F
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from smpgnn.config.plain import from_plain
 from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.tables import free_names
 from smpgnn.errors import InputError
 from smpgnn.training.metrics import BinaryLabelAccuracy, LogMSEBySize
 from smpgnn.training.objective import LogErrors, Objective
@@ -62,6 +64,14 @@ class Task(ABC):
     @abstractmethod
     def predict(self, output: Any) -> list[list[Any]]:
         """One list of column values for each graph (or node, where targets belong to nodes)."""
+
+    @abstractmethod
+    def target_names(self) -> list[str]:
+        """Names of the columns of `shown_targets`."""
+
+    @abstractmethod
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        """The targets as a person writes them, in the lines of `predict`; NaN: not known."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": type(self).__name__, **asdict(self)}
@@ -203,6 +213,13 @@ class Regression(OneLevelTask):
         rows: list[list[Any]] = self.values(output).tolist()
         return rows
 
+    def target_names(self) -> list[str]:
+        return list(self.names)
+
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        rows: list[list[Any]] = self.target(batch).float().tolist()
+        return rows
+
 
 @dataclass(frozen=True)
 class Classification(OneLevelTask):
@@ -253,12 +270,20 @@ class Classification(OneLevelTask):
         return output - others
 
     def columns(self) -> list[str]:
-        return [f"predicted_{self.name}", *(f"p_{label}" for label in self.classes)]
+        shares = [f"probability_{self.name}_{label}" for label in self.classes]
+        return free_names([f"predicted_{self.name}", *shares])
 
     def predict(self, output: Tensor) -> list[list[Any]]:
         shares = output.float().softmax(1)
         best = shares.argmax(1).tolist()
         return [[self.classes[top], *row] for top, row in zip(best, shares.tolist(), strict=True)]
+
+    def target_names(self) -> list[str]:
+        return [self.name]
+
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        labels = (*self.classes, None)  # −1 is the last
+        return [[labels[number]] for number in self._class_numbers(batch).tolist()]
 
 
 @dataclass(frozen=True)
@@ -293,7 +318,7 @@ class MultiLabel(OneLevelTask):
 
     def score_names(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)
-        return [f"{name}={labels[1]}" for name, labels in pairs]
+        return free_names([f"{name}={labels[1]}" for name, labels in pairs])
 
     def scores(self, output: Tensor) -> Tensor:
         """The logarithms of the odds of each label."""
@@ -301,11 +326,13 @@ class MultiLabel(OneLevelTask):
 
     def columns(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)
-        return [
-            column
-            for name, labels in pairs
-            for column in (f"predicted_{name}", f"p_{name}_{labels[1]}")
-        ]
+        return free_names(
+            [
+                column
+                for name, labels in pairs
+                for column in (f"predicted_{name}", f"probability_{name}_{labels[1]}")
+            ]
+        )
 
     def predict(self, output: Tensor) -> list[list[Any]]:
         rows = []
@@ -315,6 +342,18 @@ class MultiLabel(OneLevelTask):
                 line += [labels[int(share > 0.5)], share]
             rows.append(line)
         return rows
+
+    def target_names(self) -> list[str]:
+        return list(self.names)
+
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        return [
+            [
+                None if value != value else labels[int(value)]
+                for value, labels in zip(row, self.classes, strict=True)
+            ]
+            for row in self.target(batch).float().tolist()
+        ]
 
 
 @dataclass(frozen=True)
@@ -372,6 +411,14 @@ class GraphProperties(Task):
         rows: list[list[Any]] = output[1].float().tolist()
         return rows
 
+    def target_names(self) -> list[str]:
+        return ["conn", "diam", "rad"]
+
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        assert batch.y is not None
+        rows: list[list[Any]] = batch.y.float().tolist()
+        return rows
+
 
 def _known_mean_square(output: Tensor, target: Tensor) -> Tensor:
     """The mean square of the errors of each column, over the targets that are known."""
@@ -391,8 +438,14 @@ def task_from_dict(content: dict[str, Any]) -> Task:
     kind = values.pop("kind", None)
     if kind not in KINDS:
         raise InputError(f"unknown kind of task {kind!r}: saved by a newer version?")
-    return KINDS[kind](**{name: _tuples(value) for name, value in values.items()})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
+    task = from_plain(KINDS[kind], values, "task")
+    if isinstance(task, OneLevelTask) and task.level not in ("graph", "node"):
+        raise InputError(f"task.level is {task.level!r}")
+    by_name: tuple[tuple[Any, ...], ...] = ()
+    if isinstance(task, Regression):
+        by_name = (task.names, task.mean, task.scale)
+    elif isinstance(task, MultiLabel):
+        by_name = (task.names, task.classes)
+    if len({len(values) for values in by_name}) > 1:
+        raise InputError("the task has values for other names")
+    return task

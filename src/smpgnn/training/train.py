@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
 import signal
 import sys
 import warnings
+import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import nn
 
+from smpgnn.capture.steps import RecordedOutputs, Recorder, can_record
+from smpgnn.checksums import last_line_fits
+from smpgnn.config.options import TrainOptions
 from smpgnn.data.base import Splits
-from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError
-from smpgnn.options import TrainOptions
-from smpgnn.training.callbacks import Keeper, ProgressLine, Terminated, Terminator
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.errors import InputError, Terminated
+from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
 from smpgnn.training.memory import check_memory, context_rows, fitting_rows
 from smpgnn.training.module import GraphModule
 from smpgnn.training.network import run_network
 from smpgnn.training.peak import memory_of
 from smpgnn.training.prepare import Prepared, prepare
-from smpgnn.training.processes import first_process, in_group, leave_group
-from smpgnn.training.recorded import RecordedOutputs, Recorder, can_record
+from smpgnn.training.processes import (
+    check_environment,
+    first_process,
+    in_group,
+    leave_group,
+    started_processes,
+    watching,
+)
+from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import (
     RunFolder,
     commit,
     default_output,
     device_name,
+    settings,
     versions,
 )
 from smpgnn.training.saved import SavedModel, load_model, pick_device
@@ -74,18 +89,39 @@ def train_run(
     """
     if not options.output:
         options = replace(options, output=default_output(options))
+    check_environment()
+    with contextlib.ExitStack() as claims:
+        return _train_alone(options, resume, prepared, quiet, claims)
+
+
+def _train_alone(
+    options: TrainOptions,
+    resume: bool,
+    prepared: Prepared | None,
+    quiet: bool,
+    claims: contextlib.ExitStack,
+) -> Result:
+    """Train, with a claim to the run folder from the moment that something is written there."""
     device = pick_device(options.device)
     _check_devices(options, device)
     grouped = in_group()
     folder = RunFolder(options.output)
     first = first_process()
-    if first:
-        folder.tidy() if resume else folder.refuse_old()
+    if first and resume:
+        claims.enter_context(folder.alone())
+        folder.tidy()
+    elif first:
+        folder.refuse_old()
+    saved_data = folder.read_data() if resume else None
     if prepared is None:
-        prepared = prepare(options)
+        prepared = prepare(options, saved_data)
+    elif saved_data is not None and first:
+        saved_data.check(prepared.content(options.task_name()))
     if first and not quiet:
         for note in prepared.notes:
             print(note, file=sys.stderr)
+        if resume and saved_data is None and prepared.own is not None:
+            print(folder.split_again(), file=sys.stderr)
     if options.auto_batch:
         rows = fitting_rows(
             prepared.splits.train, prepared.spec, device, precision=options.precision
@@ -106,10 +142,9 @@ def train_run(
     saved = SavedModel(module.evaluated, prepared.spec, prepared.task, prepared.source)
     keeper = Keeper(folder, saved, options.patience)
     start = str(folder.last) if resume and folder.last.exists() else None
+    checked = False
     if start is not None:
-        _check_checkpoint(start, module)
-    if not resume and first:
-        folder.create(options)
+        checked = _check_checkpoint(start, module, sealed=saved_data is not None)
     spec, terminator = prepared.spec, Terminator()
     recorded = records_steps(options, network, prepared.splits, device)
     splits = prepared.splits
@@ -117,7 +152,20 @@ def train_run(
         splits = Splits(splits.train.to(device), splits.val.to(device), splits.test)
     with _calm():
         callbacks = [keeper, ProgressLine(keeper, quiet), terminator]
-        trainer = _trainer(options, device, folder, callbacks, clips=not recorded)
+        try:
+            trainer = _trainer(options, device, folder, callbacks, clips=not recorded)
+        except (ValueError, RuntimeError, KeyError, MisconfigurationException) as error:
+            # what Slurm or torchrun say in the environment does not fit
+            detail = " ".join(str(error).split())
+            raise InputError(
+                f"--devices {options.devices} --nodes {options.nodes}: {detail}"
+            ) from error
+        if not resume and first:
+            claims.enter_context(folder.alone())
+            content = prepared.content(options.task_name())
+            folder.create(options, RunData(content.fingerprint, prepared.split_table()))
+        elif saved_data is not None and first:
+            folder.write_data(options, saved_data)  # the data may have moved
         if recorded:
             half = torch.bfloat16 if options.precision == "bfloat16" else None
             module.record(
@@ -140,11 +188,16 @@ def train_run(
             seed=options.seed,
             numbers=recorded,
         )
-        _fit(trainer, module, data, start, terminator)
-        # where the folder is named after the time, only the first process knows its name
-        folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
-        if in_group() and not grouped:
-            leave_group()
+        lost = (
+            f"{folder.path}: another process of the training has ended: "
+            "add --resume to continue the run."
+        )
+        with watching(trainer, lost):
+            _fit(trainer, module, data, start, terminator, checked)
+            # where the folder is named after the time, only the first process knows its name
+            folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
+            if in_group() and not grouped:
+                leave_group()
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
 
 
@@ -155,8 +208,12 @@ def evaluate_store(
     batch_size: int,
     device: torch.device,
     batch_rows: int = 0,
+    keep: Callable[[Any, GraphBatch], None] = lambda output, batch: None,
 ) -> dict[str, float]:
-    """The metrics of a network on all graphs of a store; a target that is never known has none."""
+    """The metrics of a network on all graphs of a store; a target that is never known has none.
+
+    `keep` is given every output and its batch, in the order of the store.
+    """
     metrics = task.metrics().to(device)
     network, store = network.to(device).eval(), store.to(device)
     loader = BatchLoader(store, batch_size, batch_rows=batch_rows, numbers=True)
@@ -173,6 +230,7 @@ def evaluate_store(
                 out, batch = recorded(graphs)
             known += task.known(batch)
             task.update(metrics, out, batch)
+            keep(out, batch)
     if known == 0:
         raise InputError("the data to evaluate on has no row whose target is known.")
     values = {name: float(value) for name, value in task.results(metrics).items()}
@@ -185,48 +243,84 @@ def _fit(
     data: StoreDataModule,
     start: str | None,
     terminator: Terminator,
+    checked: bool,
 ) -> None:
+    """Train from the checkpoint `start`, if there is one; `checked`: its checksum fits."""
     try:
         trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
-    except SystemExit:
+    except SystemExit as stop:
         if trainer.interrupted:  # Lightning makes an exit of every interrupt
-            raise Terminated if terminator.called else KeyboardInterrupt from None
+            ended = terminator.called or isinstance(stop.__context__, Terminated)
+            raise Terminated if ended else KeyboardInterrupt from None
         raise
     except torch.OutOfMemoryError as error:
         raise InputError(
             f"the memory of {trainer.strategy.root_device} ran out in training: start a new run "
             f"with a lower --batch-size (now {data.batch_size}), --batch-rows or fewer layers."
         ) from error
+    except Exception as error:
+        if start is None or terminator.began:
+            raise
+        if not checked:
+            raise _damaged(start) from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+        raise InputError(
+            f"{start}: cannot be resumed from ({reason}): delete it to start the run anew."
+        ) from error
 
 
-def _check_checkpoint(path: str, module: GraphModule) -> None:
-    """Refuse a checkpoint that is damaged or of another network; nothing in it can run."""
+def _damaged(path: str) -> InputError:
+    return InputError(
+        f"{path}: is damaged, or no checkpoint of smpgnn: delete it to start the run anew."
+    )
+
+
+def _check_checkpoint(path: str, module: GraphModule, *, sealed: bool) -> bool:
+    """Refuse a checkpoint that is damaged or of another run; nothing in it can run.
+
+    Those of older versions are not `sealed`, that is, may have no checksum; returns whether there
+    is one.
+    """
     try:
+        fits = last_line_fits(path)
+        if fits is False or (sealed and fits is None):
+            raise _damaged(path)
+        with zipfile.ZipFile(path) as file:  # torch packs nothing, so this cannot grow
+            if sum(entry.file_size for entry in file.infolist()) > Path(path).stat().st_size:
+                raise _damaged(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
         shapes = {name: value.shape for name, value in content["state_dict"].items()}
         whole = {"epoch", "loops", "callbacks", "optimizer_states", "plateau"} <= set(content)
+        before = dict(content.get("settings", {}))
     except Exception as error:  # there is no end to what a damaged file may cause
-        raise InputError(
-            f"{path}: is damaged, or no checkpoint of smpgnn: delete it to start the run anew."
-        ) from error
+        raise _damaged(path) from error
     if not whole or shapes != {name: value.shape for name, value in module.state_dict().items()}:
         raise InputError(f"{path}: is not of this run: delete it to start the run anew.")
+    for name, value in settings(module.options).items():
+        if name in before and before[name] != value:
+            raise InputError(
+                f"{Path(path).with_name('config.yaml')}: {name} is {value}, but the run began with "
+                f"{before[name]}: set it back, or start a new run."
+            )
+    return bool(fits)
 
 
 def _check_devices(options: TrainOptions, device: torch.device) -> None:
-    started = int(os.environ.get("WORLD_SIZE", "1"))
+    started = started_processes()
     if started not in (1, options.devices * options.nodes):
         raise InputError(
             f"--devices {options.devices} --nodes {options.nodes}: but {started} processes were "
-            "started: give the numbers that torchrun was given."
+            "started: give the numbers that torchrun or srun was given."
         )
     if options.auto_batch and options.devices * options.nodes > 1:
         raise InputError(  # each would see other free memory, and cut other batches
             "--auto-batch: several processes need the same batches: set --batch-rows instead."
         )
-    there = torch.cuda.device_count() if device.type == "cuda" else options.devices
+    on_gpu = device.type == "cuda"
+    there = torch.cuda.device_count() if on_gpu else max(8, os.cpu_count() or 1)
     if options.devices > there:
-        raise InputError(f"--devices {options.devices}: this machine has {there} GPU.")
+        what = f"{there} GPU" if on_gpu else f"{os.cpu_count()} processors"
+        raise InputError(f"--devices {options.devices}: this machine has {what}.")
 
 
 def records_steps(
@@ -253,7 +347,7 @@ def _trainer(
     if options.precision == "tf32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")
     several = options.devices * options.nodes > 1
-    return pl.Trainer(
+    trainer = pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=options.devices,
         num_nodes=options.nodes,
@@ -273,6 +367,10 @@ def _trainer(
         log_every_n_steps=10**9,
         use_distributed_sampler=False,
     )
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    if environment is not None:
+        environment.validate_settings(num_devices=options.devices, num_nodes=options.nodes)
+    return trainer
 
 
 def _finish(
@@ -286,13 +384,19 @@ def _finish(
 ) -> Result:
     seconds = keeper.seconds
     saved = load_model(folder.model)
+    shown = _Shown(saved.task)
     parts = {
         name: evaluate_store(
-            saved.network, saved.task, store, options.batch_size, device, options.batch_rows
+            saved.network, saved.task, store, options.batch_size, device, options.batch_rows, keep
         )
-        for name, store in (("validation", prepared.splits.val), ("test", prepared.splits.test))
+        for name, store, keep in (
+            ("validation", prepared.splits.val, lambda output, batch: None),
+            ("test", prepared.splits.test, shown.keep),
+        )
     }
     if write:
+        folder.write_metrics(keeper.history)
+        shown.write(folder, prepared)
         folder.write_record(
             {
                 "task": options.task_name(),
@@ -310,10 +414,47 @@ def _finish(
                 "commit": commit(),
             }
         )
-        folder.draw_curves(saved.task.monitor)
+        folder.draw_curves(saved.task.monitor, keeper.history)
     return Result(
         folder.path, saved, keeper.best_epoch, parts["validation"], parts["test"], seconds
     )
+
+
+class _Shown:
+    """Predictions for the test rows beside their targets."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.targets: list[list[Any]] = []
+        self.predicted: list[list[Any]] = []
+
+    def keep(self, output: Any, batch: GraphBatch) -> None:
+        self.targets += self.task.shown_targets(batch)
+        self.predicted += self.task.predict(output)
+
+    def write(self, folder: RunFolder, prepared: Prepared) -> None:
+        table, test = prepared.split_table().of("test"), prepared.splits.test
+        if table.node is not None:  # of all nodes those of the test split
+            nodes = (test.node_ptr[table.row] + table.node).tolist()
+            self.targets = [self.targets[node] for node in nodes]
+            self.predicted = [self.predicted[node] for node in nodes]
+        elif self.task.node_outputs and not self.task.graph_outputs:
+            table = table.with_nodes(test.num_nodes)
+        taken = {"row", "node", *self.task.columns()}
+        names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
+        lines = zip(self.targets, self.predicted, strict=True)
+        folder.write_predictions(
+            table,
+            [*names, *self.task.columns()],
+            [[_short(value) for value in (*known, *said)] for known, said in lines],
+        )
+
+
+def _short(value: Any) -> Any:
+    """Numbers in as many digits as float32 has, nothing where there is none."""
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else str(np.float32(value))
 
 
 def _processor() -> str:

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.nn import functional as F
 
-from smpgnn.ops.backend import fused_product, opaque, plain_gradients
+from smpgnn.ops.backend import fused_product, opaque, plain_gradients, transformed
 
 
 @opaque
@@ -38,8 +39,20 @@ def gated_state_reference(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
     weights = tuple(weight.to(x.dtype) for weight in weights)
     state = x.new_zeros(x.size(1), weights[1].size(1))
     for features in x.unbind(0):
-        state = torch.gru_cell(features, state, *weights)
+        state = _gru_cell(features, state, weights)
     return state.to(x.dtype)
+
+
+def _gru_cell(given: Tensor, state: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
+    if not transformed():
+        return torch.gru_cell(given, state, *weights)
+    # the fused cell of a GPU has no forward-mode derivative
+    of_input, of_state, bias, state_bias = weights
+    from_input = F.linear(given, of_input, bias).chunk(3, dim=1)
+    from_state = F.linear(state, of_state, state_bias).chunk(3, dim=1)
+    reset, update = ((a + b).sigmoid() for a, b in zip(from_input[:2], from_state[:2], strict=True))
+    new = (from_input[2] + reset * from_state[2]).tanh()
+    return (1 - update) * new + update * state
 
 
 class _GatedState(Function):

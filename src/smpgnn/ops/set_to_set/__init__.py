@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.nn import functional as F
 
 from smpgnn.ops.backend import fused_product, opaque, plain_gradients, transformed
 
@@ -60,10 +61,24 @@ def set_to_set_reference(
     hidden = memory = read = x.new_zeros(sets.ptr.numel() - 1, x.size(1))
     state = torch.cat([hidden, read], dim=1)
     for _ in range(steps):
-        hidden, memory = torch.lstm_cell(state, (hidden, memory), *weights)
+        hidden, memory = _lstm_cell(state, (hidden, memory), weights)
         read = attend(x, hidden.to(x.dtype), sets.owner)
         state = torch.cat([hidden, read], dim=1)
     return state
+
+
+def _lstm_cell(
+    given: Tensor, state: tuple[Tensor, Tensor], weights: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
+    if not transformed():
+        hidden, memory = torch.lstm_cell(given, state, *weights)
+        return hidden, memory
+    # the fused cell of a GPU has no forward-mode derivative
+    of_input, of_state, bias, state_bias = weights
+    gates = F.linear(given, of_input, bias) + F.linear(state[0], of_state, state_bias)
+    write, forget, new, out = gates.chunk(4, dim=1)
+    memory = forget.sigmoid() * state[1] + write.sigmoid() * new.tanh()
+    return out.sigmoid() * memory.tanh(), memory
 
 
 def attend(x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
@@ -79,7 +94,8 @@ def attend(x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
 
 def attend_reference(x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
     weights = softmax_weights(x, query, owner)
-    return torch.zeros_like(query).index_add(0, owner, weights.unsqueeze(1) * x)
+    read = (weights.unsqueeze(1) * x).to(query.dtype)
+    return torch.zeros_like(query).index_add(0, owner, read)
 
 
 def softmax_weights(x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
@@ -99,7 +115,8 @@ class _Attend(Function):
     def forward(ctx: Any, x: Tensor, query: Tensor, owner: Tensor) -> Tensor:
         weights = softmax_weights(x, query, owner)
         ctx.save_for_backward(x, query, owner, weights)
-        return torch.zeros_like(query).index_add_(0, owner, weights.unsqueeze(1) * x)
+        read = (weights.unsqueeze(1) * x).to(query.dtype)  # autocast may have made it wider
+        return torch.zeros_like(query).index_add_(0, owner, read)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -114,7 +131,8 @@ class _Attend(Function):
         mean = pull.new_zeros(grad.size(0)).index_add_(0, owner, pull)
         ds = torch.addcmul(pull, weights, mean.index_select(0, owner), value=-1).unsqueeze(1)
         dx = (weights.unsqueeze(1) * spread).addcmul_(ds, query.index_select(0, owner))
-        return dx, torch.zeros_like(query).index_add_(0, owner, ds * x), None
+        d_query = (ds * x).to(query.dtype)
+        return dx.to(x.dtype), torch.zeros_like(query).index_add_(0, owner, d_query), None
 
 
 class _SetToSet(Function):

@@ -1,0 +1,199 @@
+"""Fingerprint: what the data of a run were, by content; a file's name and date do not count."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, starmap
+
+import torch
+from torch import Tensor
+
+from smpgnn.data.base import Splits
+from smpgnn.data.store import GraphStore
+from smpgnn.data.targets import TargetSpec
+
+_DIGITS = 8  # of a row: they find the row that changed; that one did is seen by the whole
+_GRAPHS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A digest of everything, and a short one of the input and the targets of every row.
+
+    `columns` says what the rows consist of; `inputs` and `targets` have eight hexadecimal digits
+    for each row.
+    """
+
+    unit: str  # what the input of a row is called
+    columns: tuple[str, ...]
+    inputs: str
+    targets: str
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        return len(self.inputs) // _DIGITS
+
+    def change(self, now: Fingerprint, place: Callable[[int], str]) -> str:
+        """How other data differ from these, in words; empty where they are the same.
+
+        `place` names a row of the other data.
+        """
+        if self == now:
+            return ""
+        if self.columns != now.columns:
+            return _changed_columns(self.columns, now.columns)
+        then_inputs, now_inputs = _cut(self.inputs), _cut(now.inputs)
+        then_targets, now_targets = _cut(self.targets), _cut(now.targets)
+        inputs = _different(then_inputs, now_inputs)
+        if self.rows != now.rows:
+            first = inputs[0] if inputs else min(self.rows, now.rows)
+            where = f"at {place(first)}" if first < now.rows else "at the end"
+            return f"it has {now.rows} rows and had {self.rows} (first difference: {where})"
+        targets = _different(then_targets, now_targets)
+        then_rows = sorted(zip(then_inputs, then_targets, strict=True))
+        if then_rows == sorted(zip(now_inputs, now_targets, strict=True)):
+            return f"its rows are in another order (first difference: {place(inputs[0])})"
+        found = []
+        for what, rows in ((self.unit, inputs), ("targets", targets)):
+            if rows:
+                count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+                found.append(f"the {what} of {count} changed (first: {place(rows[0])})")
+        return " and ".join(found) or "its rows changed"
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """The fingerprint of data that were read, and how messages name the data and a row of them."""
+
+    source: str
+    fingerprint: Fingerprint
+    place: Callable[[int], str] = lambda row: f"row {row + 1}"
+
+
+def smiles_fingerprint(smiles: Sequence[object], values: Tensor, spec: TargetSpec) -> Fingerprint:
+    """Of the SMILES and targets of a table; values [rows, T], NaN where not known."""
+    texts = ("" if not isinstance(text, str) else text.strip() for text in smiles)
+    return _fingerprint(
+        "SMILES", target_columns(spec), (text.encode() for text in texts), _numbers(values)
+    )
+
+
+def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerprint:
+    """Of graphs with targets."""
+    widths = [
+        f"{0 if value is None else value.size(1)} {name}"
+        for name, value in (("node features", store.x), ("edge features", store.edge_attr))
+    ]
+    return _fingerprint("graphs", (*columns, *widths), _graphs(store), _targets(store))
+
+
+def splits_fingerprint(splits: Splits) -> Fingerprint:
+    """Of a data set that comes in three splits; its rows are counted through all of them."""
+    parts = [store_fingerprint(part) for part in (splits.train, splits.val, splits.test)]
+    sizes = tuple(f"{part.rows} {name}" for part, name in zip(parts, vars(splits), strict=True))
+    whole = hashlib.sha256("".join(part.sha256 for part in parts).encode())
+    return Fingerprint(
+        "graphs",
+        (*parts[0].columns, *sizes),
+        "".join(part.inputs for part in parts),
+        "".join(part.targets for part in parts),
+        whole.hexdigest(),
+    )
+
+
+def target_columns(spec: TargetSpec) -> tuple[str, ...]:
+    """The targets in words, with their classes."""
+    if spec.task == "regression":
+        return tuple(f"target '{name}'" for name in spec.names)
+    pairs = zip(spec.names, spec.classes, strict=True)
+    return tuple(f"target '{name}' with the classes {', '.join(labels)}" for name, labels in pairs)
+
+
+def _fingerprint(
+    unit: str, columns: tuple[str, ...], inputs: Iterable[bytes], targets: Iterable[bytes]
+) -> Fingerprint:
+    whole = hashlib.sha256(json.dumps([unit, *columns]).encode())
+    short = []
+    for pieces in (inputs, targets):
+        digits = []
+        for piece in pieces:
+            digest = hashlib.sha256(piece)
+            whole.update(digest.digest())
+            digits.append(digest.hexdigest()[:_DIGITS])
+        short.append("".join(digits))
+    return Fingerprint(unit, columns, short[0], short[1], whole.hexdigest())
+
+
+def _plain(values: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Numbers as a run uses them: float32, with one kind of zero and of NaN."""
+    plain = values.detach().cpu().to(dtype) + 0
+    if plain.is_floating_point():
+        plain = torch.where(plain.isnan(), torch.nan, plain)
+    return plain.contiguous()
+
+
+def _numbers(values: Tensor) -> Iterator[bytes]:
+    """The bytes of every row."""
+    plain = _plain(values)
+    content, size = plain.numpy().tobytes(), 4 * plain.size(1)
+    return (content[size * row : size * (row + 1)] for row in range(plain.size(0)))
+
+
+def _graphs(store: GraphStore) -> Iterator[bytes]:
+    for part in _pieces(store):
+        nodes = _by_graph(part.node_ptr, part.x)
+        edges = _by_graph(part.edge_ptr, part.edge_attr)
+        ends = _by_graph(part.edge_ptr, part.edge_index.T, torch.int64)
+        sizes = part.num_nodes.tolist()
+        yield from starmap(
+            lambda size, *values: b"%d %d " % (size, len(values[2])) + b"".join(values),
+            zip(sizes, nodes, edges, ends, strict=True),
+        )
+
+
+def _targets(store: GraphStore) -> Iterator[bytes]:
+    for part in _pieces(store):
+        graphs = _numbers(part.y) if part.y is not None else iter([b""] * len(part))
+        nodes = _by_graph(part.node_ptr, part.y_node)
+        yield from map(bytes.__add__, graphs, nodes)
+
+
+def _pieces(store: GraphStore) -> Iterator[GraphStore]:
+    for first in range(0, len(store), _GRAPHS_AT_A_TIME):
+        last = min(len(store), first + _GRAPHS_AT_A_TIME)
+        yield store.select(torch.arange(first, last)).to("cpu")
+
+
+def _by_graph(
+    pointer: Tensor, values: Tensor | None, dtype: torch.dtype = torch.float32
+) -> Iterator[bytes]:
+    """The bytes of the rows of every graph."""
+    bounds = pointer.tolist()
+    if values is None:
+        return iter([b""] * (len(bounds) - 1))
+    plain = _plain(values, dtype)
+    content, size = plain.numpy().tobytes(), plain.element_size() * plain.size(1)
+    return (content[size * start : size * end] for start, end in pairwise(bounds))
+
+
+def _cut(digits: str) -> list[str]:
+    return [digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS)]
+
+
+def _different(then: Sequence[str], now: Sequence[str]) -> list[int]:
+    """Rows that differ, among those that both have."""
+    return [row for row, pair in enumerate(zip(then, now, strict=False)) if pair[0] != pair[1]]
+
+
+def _changed_columns(then: Sequence[str], now: Sequence[str]) -> str:
+    gone = [name for name in then if name not in now]
+    new = [name for name in now if name not in then]
+    if gone and new:
+        return f"it has {new[0]} in place of {gone[0]}"
+    if gone or new:
+        return f"it has {new[0]} besides" if new else f"it has no {gone[0]} any more"
+    return "its targets are in another order"
