@@ -262,7 +262,7 @@ def graph_extractor(module: GraphExtractor, u: Tensor, graph: DenseGraph) -> Ten
         trace, total = u.new_zeros(u.size(-1)), u.new_zeros(u.size(-1))
         if way == "max" and graph.num_nodes:
             own = torch.stack([u[i, graph.identifier[i]] for i in range(graph.num_nodes)])
-            trace, total = own.amax(0), u.amax((0, 1))
+            trace, total = own.amax(0), u.amax(1).amax(0)
         elif way != "max":
             for i in range(graph.num_nodes):
                 trace = trace + u[i, graph.identifier[i]]

@@ -81,6 +81,60 @@ def test_forward_and_backward_equal_the_cpu(network: str, identifiers: str, trai
     assert_same(rest, expected_rest, tolerance=1e-9)
 
 
+def twice(model: nn.Module, case: Case, device: str) -> list[Tensor]:
+    """First derivatives of a number that bends with the outputs, then those of their squares."""
+    model = deepcopy(model).to(device)
+    given = [None if v is None else v.detach().to(device) for v in (case.x, case.edge_attr)]
+    leaves = [*model.parameters(), *(v.requires_grad_() for v in given if v is not None)]
+    result = model(
+        given[0],
+        case.edge_index.to(device),
+        given[1],
+        case.batch.to(device),
+        batch_size=case.num_graphs,
+    )
+    outputs = [result] if isinstance(result, Tensor) else list(result)
+    total = sum(out.square().sum() + out.sum() for out in outputs)
+    found = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+    slopes = [slope for slope in found if slope is not None]
+    bent = sum(slope.square().sum() for slope in slopes)
+    again = torch.autograd.grad(bent, leaves, allow_unused=True)
+    return [v.detach().cpu() for v in (*slopes, *again) if v is not None]
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_second_derivatives_equal_the_cpu(network: str, identifiers: str, training: bool) -> None:
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make(identifiers)).train(training)
+    case = make_case([path(5), cycle(6), ODD["loops"], ODD["single"]], 2, edge_channels)
+    assert_same(twice(model, case, "cuda"), twice(model, case, "cpu"), tolerance=1e-8)
+
+
+@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_torch_func_equals_the_cpu(network: str, identifiers: str) -> None:
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make(identifiers)).eval()
+    case = make_case([path(5), cycle(6)], 2, edge_channels)
+    assert case.x is not None
+
+    def slopes(device: str) -> list[Tensor]:
+        there = deepcopy(model).to(device)
+        y = None if case.edge_attr is None else case.edge_attr.detach().to(device)
+
+        def function(x: Tensor) -> Tensor:
+            out = there(x, case.edge_index.to(device), y, case.batch.to(device))
+            return sum(v.square().sum() for v in ([out] if isinstance(out, Tensor) else out))
+
+        x = case.x.detach().to(device)
+        along = torch.func.jvp(function, (x,), (torch.ones_like(x),))[1]
+        return [torch.func.grad(function)(x).cpu(), along.cpu()]
+
+    assert_same(slopes("cuda"), slopes("cpu"), tolerance=1e-9)
+
+
 @pytest.mark.parametrize("identifiers", SCHEMES)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_bfloat16_autocast_is_near_float32(network: str, identifiers: str) -> None:

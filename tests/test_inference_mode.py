@@ -11,7 +11,7 @@ import torch
 from strategies import DTYPE, SCHEMES, randomize
 from torch import Tensor, nn
 
-from smpgnn import ContextIndex, TargetLoader, Topology, context_index
+from smpgnn import ContextIndex, InputError, TargetLoader, Topology, context_index
 from smpgnn.catalogue import MODELS
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.options import CyclesOptions
@@ -89,6 +89,23 @@ def test_an_index_used_without_gradients_first(model: str, scheme: str, norm: st
         network.load_state_dict(start)
         for ours, theirs in zip(gradients(network, index), expected, strict=True):
             assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_index_first_used_under_torch_func(scheme: str) -> None:
+    network = network_of("smp", scheme, "layer")
+    backbone: Any = network.backbone
+    expected = gradients(network, backbone.index(Topology.checked(EDGES, BATCH)))
+    index = backbone.index(Topology.checked(EDGES, BATCH))
+    torch.func.grad(lambda x: network(x, EDGES, None, BATCH, index=index).sum())(X)
+    for ours, theirs in zip(gradients(network, index), expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_mapped_graph_is_refused() -> None:
+    network = network_of("smp", "onehot", "none")
+    with pytest.raises(InputError, match=r"edge_index comes from torch\.vmap"):
+        torch.func.vmap(lambda e: network(X, e, None, BATCH))(torch.stack([EDGES, EDGES]))
 
 
 def use(network: nn.Module, index: ContextIndex) -> None:

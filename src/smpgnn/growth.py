@@ -20,6 +20,7 @@ from smpgnn.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.index import ContextIndex
 from smpgnn.ops import Lift, SparseSum
+from smpgnn.ops.backend import transformed
 from smpgnn.ops.sparse import sparse_apply
 from smpgnn.rows import NeighborhoodRows
 from smpgnn.topology import Topology, pointer, take
@@ -53,6 +54,8 @@ class Widening:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """[P old, C] to [P new, C]."""
+        if transformed():
+            return rows.index_select(0, self.source)
         wide: Tensor = _Widen.apply(rows, *self.matrices)  # type: ignore[no-untyped-call]
         return wide
 

@@ -178,6 +178,10 @@ def segments(sizes: Tensor, total: int) -> tuple[Tensor, Tensor]:
 
 def _check_integers(name: str, value: Tensor) -> None:
     check_tensor(name, value)
+    if torch._C._functorch.is_batchedtensor(value):
+        raise InputError(
+            f"{name} comes from torch.vmap: map over x or edge_attr of one graph only."
+        )
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         raise InputError(f"{name} must hold integers, not {value.dtype}: call {name}.long().")
 

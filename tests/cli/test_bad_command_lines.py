@@ -72,7 +72,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "a word nothing like an option": (
         "train cycles --metric mae", "unknown argument '--metric': see smpgnn train cycles --help"),
     "a name of 300 characters": (
-        "train cycles --output " + "a" * 300, "aaa: cannot be made: File name too long"),
+        "train cycles --output " + "a" * 300, " cannot be made: File name too long"),
     "steps of explanations": (
         "explain RUN data.csv -o o.csv --steps 99999999999", "--steps: must be a whole number"),
     "k of no cycle": ("train cycles --k 5 --output out", "k is 5, but it must be one of"),

@@ -13,7 +13,7 @@ from torch import Tensor
 from smpgnn.data.padded import Capacity, PaddedStore
 from smpgnn.data.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
 from smpgnn.data.store import GraphStore
-from smpgnn.ops import assembly, backend
+from smpgnn.ops import backend
 from smpgnn.topology import pointer
 
 pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
@@ -140,24 +140,3 @@ def test_batches_are_those_of_the_store(kind: str, monkeypatch: pytest.MonkeyPat
         assert torch.equal(out_edge[:edges], by_sender)
         assert torch.equal(ptr.diff(), torch.bincount(batch.edge_index[0, :edges], minlength=40))
         assert torch.equal(index.layout.count, index.table.ptr.diff())
-
-
-def test_operators_say_what_they_return() -> None:
-    from smpgnn.ops import cuda
-
-    store = make_store()
-    rows = DataLocal(store, 1)
-    padded = PaddedStore(store, ROOM, rows)
-    tests = ("test_schema", "test_faketensor")
-    graphs = torch.tensor([0, 3, -1, 8], device=DEVICE)
-    given = graphs, padded._graph_table, padded._inverse, padded.y, padded._last
-    torch.library.opcheck(cuda.place_graphs, given, test_utils=tests)
-    found = assembly.place_graphs(*given)
-    nodes = found.places, found.inverse, padded._node_table, padded.x, None, 40, 300, 0
-    torch.library.opcheck(cuda.cut_nodes, nodes, test_utils=tests)
-    edges = found.places, padded._edge_table, padded.edge_attr, 80
-    torch.library.opcheck(cuda.cut_edges, edges, test_utils=tests)
-    torch.library.opcheck(cuda.cut_rows, (found.places, rows._rows, 300, 40), test_utils=tests)
-    torch.library.opcheck(cuda.square_rows, (found.places, 300), test_utils=tests)
-    messages = found.places, rows._messages, 700
-    torch.library.opcheck(cuda.cut_messages, messages, test_utils=tests)

@@ -103,18 +103,3 @@ def test_derivatives_match_finite_differences() -> None:
     inputs = (draw(layout.owner.numel(), 2), draw(2), draw(2, seed=1))
     assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
     assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
-
-
-def test_operators_say_what_they_return() -> None:
-    from smpgnn.ops import cuda
-
-    layout, norm = make_layout("coloring"), make(3)
-    rows = draw(layout.owner.numel(), 3).detach()
-    maps = norm.weight.detach(), norm.bias.detach()
-    known = rows.mean(0), rows.square().sum(0), rows.new_full((1,), 9.0)
-    tests = ("test_schema", "test_faketensor")
-    buffers = norm.running_mean, norm.running_var, norm.num_batches_tracked
-    arguments = (rows, layout.small[0], *maps, *known, *buffers, 1e-5, 0.1)
-    torch.library.opcheck(cuda.batch_norm, arguments, test_utils=tests)
-    back = (rows, rows, layout.small[0], layout.multiplicity, maps[0], *known, 1e-5)
-    torch.library.opcheck(cuda.batch_norm_backward, back, test_utils=tests)

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from smpgnn.incidence import Incidence
 from smpgnn.ops import backend
-from smpgnn.ops.aggregate import LEAST_VARIANCE, aggregate, aggregate_reference
+from smpgnn.ops.aggregate import aggregate, aggregate_reference
 from smpgnn.ops.attention import attention, attention_reference
 from smpgnn.ops.gates import gated_sum, gated_sum_reference
-from smpgnn.ops.relu_sum import relu_sum, relu_sum_reference
+from smpgnn.ops.gine_sum import gine_sum, gine_sum_reference
 
 pytestmark = [
     pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
@@ -65,16 +65,16 @@ def test_derivatives_of_gated_sums_match_finite_differences() -> None:
 def test_sums_of_relus_equal_the_plain_way(width: int) -> None:
     edges = make_edges()
     x, term = draw(edges.topology.num_nodes, width), draw(edges.topology.num_edges, width)
-    out = relu_sum(x, term, edges)
-    assert type(out.grad_fn).__name__ == "_ReluSumBackward"
-    assert_same(out, relu_sum_reference(x, term, edges), None, [x, term], 1e-9)
+    out = gine_sum(x, term, edges)
+    assert type(out.grad_fn).__name__ == "_GineSumBackward"
+    assert_same(out, gine_sum_reference(x, term, edges), None, [x, term], 1e-9)
 
 
 def test_derivatives_of_sums_of_relus_match_finite_differences() -> None:
     edges = Incidence(make_case([path(3), ODD["loops"]]).topology.to(DEVICE))
     inputs = draw(edges.topology.num_nodes, 2), draw(edges.topology.num_edges, 2)
-    assert torch.autograd.gradcheck(lambda *a: relu_sum(*a, edges), inputs, fast_mode=True)
-    assert torch.autograd.gradgradcheck(lambda *a: relu_sum(*a, edges), inputs, fast_mode=True)
+    assert torch.autograd.gradcheck(lambda *a: gine_sum(*a, edges), inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(lambda *a: gine_sum(*a, edges), inputs, fast_mode=True)
 
 
 def attention_inputs(edges: Incidence, heads: int, channels: int, parts: bool) -> list[Tensor]:
@@ -101,55 +101,3 @@ def test_derivatives_of_attention_match_finite_differences() -> None:
     assert torch.autograd.gradgradcheck(
         lambda *a: attention(*a, edges, 0.2), inputs, fast_mode=True
     )
-
-
-def test_operators_say_what_they_return() -> None:
-    from smpgnn.ops import cuda
-
-    edges, tests = make_edges(), ("test_schema", "test_faketensor")
-    message = draw(edges.topology.num_edges, 3).detach()
-    arguments = (message, *edges.arriving_order, DELTA)
-    torch.library.opcheck(cuda.aggregate, (*arguments, LEAST_VARIANCE), test_utils=tests)
-    out = cuda.aggregate(*arguments, LEAST_VARIANCE)
-    back = (out, message, out, *edges.arriving_order, DELTA)
-    torch.library.opcheck(cuda.aggregate_backward, back, test_utils=tests)
-
-
-def test_operators_of_gated_sums_say_what_they_return() -> None:
-    from smpgnn.ops import cuda
-
-    edges, tests = make_edges(), ("test_schema", "test_faketensor")
-    topology = edges.topology
-    table, term = draw(topology.num_nodes, 12).detach(), draw(topology.num_edges, 3).detach()
-    arguments = (table, term, topology.sender, *edges.arriving_order, 1e-6)
-    torch.library.opcheck(cuda.gated_sum, arguments, test_utils=tests)
-    rows, gate, _ = cuda.gated_sum(*arguments)
-    ends = topology.sender, topology.receiver, *edges.arriving_order, *topology.edges_by_sender
-    back = (rows, gate, table, gate, rows, *ends, 1e-6)
-    torch.library.opcheck(cuda.gated_sum_backward, back, test_utils=tests)
-
-
-@pytest.mark.parametrize("parts", [False, True])
-def test_operators_of_attention_say_what_they_return(parts: bool) -> None:
-    from smpgnn.ops import cuda
-
-    edges, tests = make_edges(), ("test_schema", "test_faketensor")
-    topology = edges.topology
-    given = [value.detach() for value in attention_inputs(edges, 2, 3, parts)]
-    given = [*given, *[None] * (5 - len(given))]
-    arguments = (*given, topology.sender, *edges.arriving_order, 0.2)
-    torch.library.opcheck(cuda.attention, arguments, test_utils=tests)
-    ends = topology.sender, topology.receiver, *edges.arriving_order, *topology.edges_by_sender
-    back = (cuda.attention(*arguments), *given, *ends, 0.2)
-    torch.library.opcheck(cuda.attention_backward, back, test_utils=tests)
-
-
-def test_operators_of_sums_of_relus_say_what_they_return() -> None:
-    from smpgnn.ops import cuda
-
-    edges, tests = make_edges(), ("test_schema", "test_faketensor")
-    topology, (ptr, order) = edges.topology, edges.arriving_order
-    x, term = draw(topology.num_nodes, 3).detach(), draw(topology.num_edges, 3).detach()
-    torch.library.opcheck(cuda.relu_sum, (x, term, topology.sender, ptr, order), test_utils=tests)
-    back = (x, x, term, topology.receiver, *topology.edges_by_sender, ptr, False)
-    torch.library.opcheck(cuda.relu_sum_backward, back, test_utils=tests)

@@ -76,3 +76,29 @@ def test_kernels_equal_the_plain_way(
     actual, other = call(model, case)
     assert_same(actual, expected, tolerance=1e-9)
     assert_same(other, rest, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("network", ["default", "fast", "own terms", "multi-task"])
+def test_second_derivatives_of_networks_by_kernels(
+    network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for a graph of the gradients, kernels give the plain way's first and second ones."""
+    edge_channels, make = NETWORKS[network]
+    model = randomize(make("neighborhood" if network == "fast" else "onehot")).train()
+    case = make_case([path(4), ODD["loops"], ODD["single"]], 2, edge_channels)
+    expected = twice(model, case)
+    monkeypatch.setattr(backend, "INTERPRETED", True)
+    assert_same(twice(model, case), expected, tolerance=1e-9)
+
+
+def twice(model: nn.Module, case: Any) -> list[Tensor]:
+    """First derivatives of a number that bends with the outputs, and those of their squares."""
+    model, leaves = deepcopy(model), case.leaves()
+    outputs = case.call(model)
+    outputs = [outputs] if isinstance(outputs, Tensor) else outputs
+    total = sum(o.square().sum() + o.sum() for o in outputs)
+    leaves = [*model.parameters(), *leaves]
+    found = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+    slopes = [slope for slope in found if slope is not None]
+    again = torch.autograd.grad(sum(s.square().sum() for s in slopes), leaves, allow_unused=True)
+    return [v.detach() for v in (*slopes, *(value for value in again if value is not None))]

@@ -78,12 +78,3 @@ def test_features_may_have_gradients() -> None:
     x.grad = None
     initial_rows(x, x.dtype, layout, layout.owner)[0].sum().backward()
     assert torch.equal(x.grad, layout.count.to(x.dtype).unsqueeze(1).expand_as(x))
-
-
-def test_the_operator_says_what_it_returns() -> None:
-    from smpgnn.ops import cuda
-
-    layout = make_layout("coloring")
-    x = torch.randn(layout.own.numel(), 3, device=DEVICE)
-    given = x, *layout.small, layout.count, layout.owner.numel(), layout.owner
-    torch.library.opcheck(cuda.initial_rows, given, test_utils=("test_schema", "test_faketensor"))

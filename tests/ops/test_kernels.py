@@ -12,13 +12,20 @@ pytest.importorskip("triton", reason="needs triton")
 
 
 from smpgnn import ContextIndex
+from smpgnn.ops import tiles
 from smpgnn.ops.default_core import DefaultWeights, default_core_reference
+from smpgnn.ops.default_core import kernel as default
 from smpgnn.ops.fast_core import fast_core_reference
+from smpgnn.ops.fast_core import kernel as fast
 from smpgnn.ops.fold import fold_reference
-from smpgnn.ops.kernels import dense, fold, messages, moments, segment, tiles
+from smpgnn.ops.fold import kernel as fold
+from smpgnn.ops.moments import kernel as moments
 from smpgnn.ops.moments import measure_reference
+from smpgnn.ops.neighbor import kernel as neighbor
 from smpgnn.ops.neighbor import neighbor_sum
+from smpgnn.ops.set_map import kernel as set_map
 from smpgnn.ops.set_map import set_linear_reference
+from smpgnn.ops.sparse import kernel as segment
 from smpgnn.ops.sparse import segment_max
 from smpgnn.topology import pointer
 
@@ -46,10 +53,10 @@ def test_neighbor_sum_and_its_transpose(identifiers: str, width: int) -> None:
     routes = index.routes.tensors()
     expected = neighbor_sum(rows, index.lift)
     back = gradients(expected, [grad], [rows])
-    assert_same(messages.neighbor_sum(rows.detach(), routes, False, False), expected.detach())
-    assert_same(messages.neighbor_sum(grad, routes, True, False), back[0])
+    assert_same(neighbor.neighbor_sum(rows.detach(), routes, False, False), expected.detach())
+    assert_same(neighbor.neighbor_sum(grad, routes, True, False), back[0])
     base = draw(index.num_rows, width, seed=2).detach()
-    unscaled = messages.neighbor_sum(grad, routes, True, False, scaled=False, base=base)
+    unscaled = neighbor.neighbor_sum(grad, routes, True, False, scaled=False, base=base)
     scale = index.lift.scale.unsqueeze(1)
     has = scale.squeeze(1) > 0
     assert_same((unscaled - base)[has] * scale[has], back[0][has])
@@ -60,7 +67,7 @@ def test_neighbor_sum_and_its_transpose(identifiers: str, width: int) -> None:
 def test_moments(identifiers: str, squares: bool) -> None:
     layout = make_index(identifiers).layout
     rows = draw(layout.owner.numel(), 3)
-    _, *expected = measure_reference(rows, layout, True)
+    _, *expected, _middle = measure_reference(rows, layout, True)
     count = layout.count.double()
     own, mean, within = moments.moments(rows.detach(), *layout.small, layout.multiplicity)
     middle = count @ mean / count.sum()
@@ -74,7 +81,7 @@ def test_moments(identifiers: str, squares: bool) -> None:
         *layout.small, layout.count, layout.multiplicity, False,
     )  # fmt: skip
     assert_same(actual, back[0])
-    found = fold.statistics(mean, within, layout.count)
+    found = moments.statistics(mean, within, layout.count)
     assert_same(list(found), [middle, total, count.sum().unsqueeze(0)])
 
 
@@ -88,16 +95,16 @@ def test_set_linear(identifiers: str, inside: int, outside: int) -> None:
     expected = set_linear_reference(rows, matrix, both, center, layout)
     given = [value.detach() for value in (rows, matrix, both, center)]
     owner = layout.small_owner
-    assert_same(dense.set_linear(*given, owner, *layout.small), expected.detach())
+    assert_same(set_map.set_linear(*given, owner, *layout.small), expected.detach())
     wa, wb = (draw(outside, outside, seed=k).detach() for k in range(2))
     ba = draw(outside).detach()
-    out, terms = dense.set_linear_terms(*given, owner, *layout.small, wa, wb, ba)
+    out, terms = set_map.set_linear_terms(*given, owner, *layout.small, wa, wb, ba)
     u = expected.detach()
     assert_same([out, terms], [u, torch.cat([u @ wa + ba, u @ wb], dim=1)])
     grad = torch.randn_like(expected)
     back = gradients(expected, [grad], [rows, matrix, both])
-    actual = dense.set_linear_backward(grad, given[0], given[1], given[3])
-    assert_same([*actual, moments.sums(grad, *layout.small)], back)
+    actual = set_map.set_linear_backward(grad, given[0], given[1], given[3])
+    assert_same([*actual, set_map.context_sums(grad, *layout.small)], back)
 
 
 @pytest.mark.parametrize("sources", [1, 2], ids=["means", "own rows too"])
@@ -115,7 +122,8 @@ def test_fold(inside: int, outside: int, sources: int) -> None:
     count = torch.arange(contexts, device=DEVICE) % 5
     total = count.sum().double().unsqueeze(0)
     inputs = [values, squares, gamma, beta, w1, terms, bias]
-    matrix, both, middle = fold_reference(*inputs, total, count, 1e-5)
+    middle = count.double() @ values[:, 0] / total
+    matrix, both = fold_reference(*inputs, middle, total, 1e-5)
     given = [value.detach() for value in inputs]
     running = [torch.zeros(inside, device=DEVICE, dtype=torch.float64) for _ in range(2)]
     running.append(torch.tensor(7, device=DEVICE))
@@ -143,13 +151,13 @@ def test_fast_core(identifiers: str, width: int) -> None:
     expected = fast_core_reference(*inputs, index)
     given = [value.detach() for value in inputs]
     routes = index.routes.tensors()
-    out, sums = messages.fast(*given, routes, False)
+    out, sums = fast.fast_core(*given, routes, False)
     assert_same(out, expected.detach())
     grad = torch.randn_like(expected)
     back = gradients(expected, [grad], inputs)
     owner, scale = index.layout.small_owner, routes[2]
-    du, ds, slopes = dense.fast_update_backward(grad, given[0], sums, *given[1:], owner, scale)
-    du = messages.neighbor_sum(ds, routes, True, False, scaled=False, base=du)
+    du, ds, slopes = fast.fast_update_backward(grad, given[0], sums, *given[1:], owner, scale)
+    du = neighbor.neighbor_sum(ds, routes, True, False, scaled=False, base=du)
     assert_same([du, *slopes], back)
 
 
@@ -193,8 +201,8 @@ def test_default_core(
     routes, arrived = index.routes.tensors(), index.routes.arrived
     passes, adds = residuals
     owner, ptr, scale = index.layout.small_owner, routes[0], routes[2]
-    relus, passed = messages.message_sums(v, ab, e, routes, passes, False)
-    hidden, actual = dense.update(
+    relus, passed = default.message_sums(v, ab, e, routes, passes, False)
+    hidden, actual = default.update(
         v, relus, passed, [wu, wr, wm, wv], rest, arrived, owner, ptr, adds
     )
     assert_same(actual, expected.detach())
@@ -204,12 +212,12 @@ def test_default_core(
     back = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     terms = torch.cat([wa, wb, wm, wu] if passes else [wa, wb, wu], dim=1)
     d_terms = torch.full_like(v @ terms, torch.nan)
-    sent, others = dense.update_backward(
+    sent, others = default.update_backward(
         grad, relus, hidden, wr, wv, arrived, owner, scale, d_terms
     )
-    d_edge = messages.message_gradients(sent, ab, e, d_terms, routes, False)
+    d_edge = default.message_gradients(sent, ab, e, d_terms, routes, False)
     known = d_edge if edges else None
-    du, sums = dense.terms_backward(d_terms, v, terms, grad, adds, known)
+    du, sums = default.terms_backward(d_terms, v, terms, grad, adds, known)
     slopes, d_ba = sums[:-1].chunk(4 if passes else 3), sums[-1]
     (d_wr, d_wv), (d_br, d_bv, d_bu) = others[:-3].chunk(2), others[-3:]
     d_wm = slopes[2] if passes else torch.zeros_like(wm)
@@ -228,9 +236,9 @@ def test_messages_clear_rows_that_no_context_owns(identifiers: str, passes: bool
     ab[size:], u[size:], back[size:] = torch.nan, torch.nan, torch.nan
 
     def run(rows: int, padded: bool) -> list[Tensor]:
-        relus, passed = messages.message_sums(u[:rows], ab[:rows], None, routes, passes, padded)
+        relus, passed = default.message_sums(u[:rows], ab[:rows], None, routes, passes, padded)
         d_terms = given[:rows].clone()
-        messages.message_gradients(back[:rows], ab[:rows], None, d_terms, routes, padded)
+        default.message_gradients(back[:rows], ab[:rows], None, d_terms, routes, padded)
         return [relus, d_terms, *([] if passed is None else [passed])]
 
     for padded, exact in zip(run(size + spare, True), run(size, False), strict=True):

@@ -100,13 +100,16 @@ def test_pieces_are_small_and_cover_all_rows_and_entries_in_order(
     assert parts == list(range(lift.source.numel()))
 
 
-def test_no_second_derivative_is_claimed_for_the_relu_sum() -> None:
+@pytest.mark.parametrize("edges", [True, False], ids=["edges", "no edges"])
+def test_the_relu_sum_has_second_derivatives(edges: bool) -> None:
     index = make_case([path(3)]).index("onehot")
-    receiver, sender = random(9, 0), random(9, 1)
-    out = relu_neighbor_sum(receiver, sender, None, index.lift).square().sum()
-    (grad,) = torch.autograd.grad(out, receiver, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        grad.sum().backward()
+    inputs = [random(9, 0), random(9, 1), *([random(4, 2)] if edges else [])]
+
+    def function(receiver: Tensor, sender: Tensor, edge: Tensor | None = None) -> Tensor:
+        return relu_neighbor_sum(receiver, sender, edge, index.lift).square()
+
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
 
 
 def test_mixed_precision_takes_the_wider_one() -> None:

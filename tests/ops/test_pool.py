@@ -131,18 +131,3 @@ def test_extractors_of_all_layers_at_once(
     expected = torch.stack([module(context, index) for context in contexts])
     fused(on)
     assert_same(module.of_layers(contexts), expected, module, [rows])
-
-
-@kernels
-@pytest.mark.parametrize("identifiers", ["onehot", "coloring"])
-def test_operators_say_what_they_return(identifiers: str) -> None:
-    from smpgnn.ops import cuda
-
-    layout = make_layout(identifiers)
-    rows = draw(2, layout.owner.numel(), 3).to(DEVICE)
-    tests = ("test_schema", "test_faketensor")
-    arguments = (rows, *layout.small, layout.multiplicity)
-    torch.library.opcheck(cuda.pool, arguments, test_utils=tests)
-    out = cuda.pool(*arguments)
-    back = (torch.ones_like(out), rows, out, *layout.small, layout.multiplicity, False)
-    torch.library.opcheck(cuda.pool_backward, back, test_utils=tests)

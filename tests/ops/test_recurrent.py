@@ -150,16 +150,3 @@ def test_wide_states_are_left_to_torch(fused: Callable[[bool], None]) -> None:
     expected = gated_state_reference(x, weights)
     fused(True)
     assert torch.equal(gated_state(x, weights), expected)
-
-
-@kernels
-def test_operators_say_what_they_return() -> None:
-    from smpgnn.ops import cuda
-
-    _, weights = draw_inputs(2, 5, 3, 4)
-    tests = ("test_schema", "test_faketensor")
-    arguments = (draw(2, 5, 12).to(DEVICE), [w.detach() for w in weights[1:]])
-    torch.library.opcheck(cuda.gated_state, arguments, test_utils=tests)
-    out, kept = cuda.gated_state(*arguments)
-    back = (torch.ones_like(out), kept, weights[1].detach())
-    torch.library.opcheck(cuda.gated_state_backward, back, test_utils=tests)

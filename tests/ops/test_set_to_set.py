@@ -77,7 +77,7 @@ def test_kernels_equal_the_steps(channels: int, steps: int, fused: Callable[[boo
 def test_gradients_of_weights_are_added_up_from_parts(
     most: int, fused: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smpgnn.ops.kernels import set_to_set as source
+    from smpgnn.ops.set_to_set import kernel as source
 
     monkeypatch.setattr(source, "PART", 8)
     monkeypatch.setattr(source, "MOST_PARTS", most)
@@ -216,18 +216,3 @@ def test_wide_nodes_are_left_to_torch(fused: Callable[[bool], None]) -> None:
     expected = set_to_set_reference(x, weights, 2, sets)
     fused(True)
     assert torch.equal(set_to_set(x, weights, 2, sets), expected)
-
-
-@kernels
-@pytest.mark.parametrize("counted", [None, [1, 1, 0]])
-def test_operators_say_what_they_return(counted: list[int] | None) -> None:
-    from smpgnn.ops import cuda
-
-    sets, (x, weights) = make_sets([3, 0, 2], counted), draw_inputs([3, 0, 2], 3)
-    given = (x.detach(), [w.detach() for w in weights])
-    tests = ("test_schema", "test_faketensor")
-    arguments = (*given, 2, sets.ptr, sets.counted)
-    torch.library.opcheck(cuda.set_to_set, arguments, test_utils=tests)
-    out, kept = cuda.set_to_set(*arguments)
-    back = (torch.ones_like(out), *given, kept, sets.ptr, sets.counted)
-    torch.library.opcheck(cuda.set_to_set_backward, back, test_utils=tests)

@@ -12,7 +12,7 @@ from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.relu_sum import relu_sum
+from smpgnn.ops.gine_sum import gine_sum
 from smpgnn.ops.sparse import sparse_apply
 
 
@@ -59,7 +59,7 @@ class GINELayer(SMPLayer):
         if edge_attr is None:
             total = x + sparse_apply(x, *index.adjacent)
         else:
-            total = relu_sum(x, self.conv.lin(edge_attr), index.incidence)
+            total = gine_sum(x, self.conv.lin(edge_attr), index.incidence)
         given = NormalInput(context.layout, total)
         return context.with_rows(run_perceptron(self.conv.nn, given))
 

@@ -19,7 +19,7 @@ from smpgnn.caching import cached_property, outside_inference_mode
 from smpgnn.errors import InputError
 from smpgnn.identifiers import onehot_identifiers
 from smpgnn.index import ContextIndex
-from smpgnn.ops.backend import fused
+from smpgnn.ops.backend import fused, transformed
 from smpgnn.rows import IdentifierRows
 from smpgnn.topology import take
 
@@ -79,11 +79,15 @@ class PairIndex(InputIndex):
 
     def transposed(self, rows: Tensor) -> Tensor:
         """The transposed matrices, [P, C] to [P, C]."""
+        if transformed():
+            return rows.index_select(0, self._transpose)
         swapped: Tensor = _Transposed.apply(rows, self._transpose)  # type: ignore[no-untyped-call]
         return swapped
 
     def expand_second(self, values: Tensor) -> Tensor:
         """The value of node j for each pair (i, j), [N, C] to [P, C]."""
+        if transformed():
+            return values.index_select(0, self._second)
         rows: Tensor = _ExpandSecond.apply(values, self._second, self._squares)  # type: ignore[no-untyped-call]
         return rows
 
@@ -131,42 +135,41 @@ class _Squares:
     def spread(self, rows: Tensor, scaled: bool) -> Tensor:
         """Rows [P, C] as [B, C, n, n], zeros around; `scaled`: divided by √n."""
         if fused(rows):
-            from smpgnn.ops import cuda
+            from smpgnn.baselines import pairs_kernel
 
-            full: Tensor = cuda.squares(
+            full: Tensor = pairs_kernel.squares(
                 rows, self.ptr, self.graph_ptr, self.size, self.real, scaled
             )
             return full
         place, owned = self._rows
         if rows.size(0) == 0:
             return rows.new_zeros(owned.size(0), rows.size(1), self.size, self.size)
-        full = rows[place].masked_fill_(~owned.unsqueeze(3), 0.0).permute(0, 3, 1, 2)
+        full = rows[place].masked_fill(~owned.unsqueeze(3), 0.0).permute(0, 3, 1, 2)
         return full * self._factor.to(full.dtype) if scaled else full
 
     def column_sums(self, rows: Tensor, second: Tensor, num_nodes: int) -> Tensor:
         """The sum of the rows (i, j) over i for each node j, [P, C] to [N, C]."""
         if fused(rows):
-            from smpgnn.ops import cuda
+            from smpgnn.baselines import pairs_kernel
 
             where = (self.ptr, self.graph_ptr, num_nodes, self.size, self.real)
-            sums: Tensor = cuda.column_sums(rows, *where)
+            sums: Tensor = pairs_kernel.column_sums(rows, *where)
             return sums
         return rows.new_zeros(num_nodes, rows.size(1)).index_add_(0, second, rows)
 
     def collect(self, full: Tensor, scaled: bool) -> Tensor:
         """The rows in squares, [B, C, n, n] to [P, C]; zeros where a row is of no graph."""
         if fused(full):
-            from smpgnn.ops import cuda
+            from smpgnn.baselines import pairs_kernel
 
-            rows: Tensor = cuda.pairs(
+            rows: Tensor = pairs_kernel.pairs(
                 full, self.ptr, self.graph_ptr, self.num_rows, self.real, scaled
             )
             return rows
         place, owned = self._rows
         full = full * self._factor.to(full.dtype) if scaled else full
         rows = full.new_zeros(self.num_rows, full.size(1))
-        rows[place[owned]] = full.permute(0, 2, 3, 1)[owned]
-        return rows
+        return rows.index_put((place[owned],), full.permute(0, 2, 3, 1)[owned])
 
 
 class _Spread(Function):
@@ -204,8 +207,10 @@ class _ExpandSecond(Function):
         return values.index_select(0, second)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        if torch.is_grad_enabled():
+            sums = grad.new_zeros(ctx.num_nodes, grad.size(1))
+            return sums.index_add(0, ctx.second, grad), None, None
         return ctx.squares.column_sums(grad, ctx.second, ctx.num_nodes), None, None
 
 
@@ -224,11 +229,15 @@ class _Transposed(Function):
 
 
 def _spread(rows: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+    if transformed():
+        return squares.spread(rows, scaled)
     full: Tensor = _Spread.apply(rows, squares, scaled)  # type: ignore[no-untyped-call]
     return full
 
 
 def _collected(full: Tensor, squares: _Squares, scaled: bool) -> Tensor:
+    if transformed():
+        return squares.collect(full, scaled)
     rows: Tensor = _Collected.apply(full, squares, scaled)  # type: ignore[no-untyped-call]
     return rows
 

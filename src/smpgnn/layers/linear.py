@@ -12,6 +12,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from smpgnn.errors import InputError, check_counts
+from smpgnn.ops.backend import transformed
 
 
 class TowerLinear(nn.Module):
@@ -70,6 +71,8 @@ class TowerLinear(nn.Module):
 
 def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
     """The matrices W of maps, all of one shape in as few steps as one of them would take."""
+    if transformed():
+        return [torch.block_diag(*linear.weight.unbind(0)) for linear in linears]  # type: ignore[no-untyped-call]
     groups: dict[torch.Size, list[int]] = {}
     for place, linear in enumerate(linears):
         groups.setdefault(linear.weight.shape, []).append(place)

@@ -12,7 +12,7 @@ from torch.autograd import Function
 from smpgnn.context import LocalContext, ScaledContext
 from smpgnn.errors import InputError
 from smpgnn.ops import NormState
-from smpgnn.ops.backend import fused
+from smpgnn.ops.backend import fused, mapped
 
 
 class RowBatchNorm(nn.BatchNorm1d):
@@ -108,6 +108,11 @@ class RowBatchNorm(nn.BatchNorm1d):
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
+        if mapped():
+            raise InputError(
+                "batch norm in training updates its running statistics, which torch.func does not "
+                "allow: call model.eval() first, or take norm='layer'."
+            )
         with torch.no_grad():
             unbiased = variance * count / (count - 1).clamp(min=1)
             self.num_batches_tracked.add_(1)

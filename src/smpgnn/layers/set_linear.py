@@ -71,11 +71,14 @@ class SetLinear(nn.Module):
         (w1, maps), bias = matrices, self.w2.offset()
         own = maps.size(0) > w1.size(0)
         center, raw, layout = None, context, context.layout
-        if (
+        folded = (
             isinstance(context, ScaledContext)
             and context.norm is not None
             and fused_product(w1, w1)
-        ):
+        )
+        if folded:
+            assert isinstance(context, ScaledContext)
+            assert context.norm is not None
             raw = context.raw
             assert raw.moments is not None
             pairs = maps.view(-1, w1.size(0), maps.size(1))
@@ -90,7 +93,7 @@ class SetLinear(nn.Module):
                 bias = bias + shift.to(w1.dtype) @ w1
                 matrix = scale.unsqueeze(1) * w1
             both = F.linear(values, maps.t(), torch.cat([bias, torch.zeros_like(bias)]))
-        rows, terms = set_linear(raw.rows, matrix, both, layout, center, message)
+        rows, terms = set_linear(raw.rows, matrix, both, layout, center, message, folded)
         return LocalContext(rows, layout), terms
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, RowBatchNorm, RowLayerNorm
@@ -31,18 +31,25 @@ def recomputed(function: Callable[..., Any], modules: list[nn.Module], *argument
         *arguments,
         use_reentrant=False,
         preserve_rng_state=not all(isinstance(module, _CERTAIN) for module in modules),
-        context_fn=lambda: (nullcontext(), _unchanged_buffers(modules)),
+        context_fn=lambda: (nullcontext(), _UnchangedBuffers(modules)),
     )
 
 
-@contextmanager
-def _unchanged_buffers(modules: list[nn.Module]) -> Iterator[None]:
-    """In the end the buffers of modules in training are what they were."""
-    buffers = [b for module in modules if module.training for b in module.buffers()]
-    before = [buffer.clone() for buffer in buffers]
-    try:
-        yield
-    finally:
+class _UnchangedBuffers:
+    """On exit the buffers of modules in training are what they were on entry.
+
+    Entered anew each time the function is run again: twice for second derivatives.
+    """
+
+    def __init__(self, modules: list[nn.Module]) -> None:
+        self.modules, self.before = modules, list[tuple[Tensor, Tensor]]()
+
+    def __enter__(self) -> None:
+        buffers = [b for module in self.modules if module.training for b in module.buffers()]
+        self.before = [(buffer, buffer.clone()) for buffer in buffers]
+
+    def __exit__(self, *_: object) -> None:
         with torch.no_grad():
-            for buffer, value in zip(buffers, before, strict=True):
+            for buffer, value in self.before:
                 buffer.copy_(value)
+        self.before = []

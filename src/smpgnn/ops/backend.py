@@ -1,4 +1,11 @@
-"""Which way an operation runs: the fused kernels on a GPU, plain torch elsewhere."""
+"""Which way an operation runs.
+
+Every operation has a plain form: torch functions only, so derivatives of any order exist, in
+reverse and forward mode and under `torch.func`. Around it stands an autograd function with a faster
+forward and backward pass, by fused kernels on a GPU. Its backward pass serves first derivatives.
+Asked for more (`create_graph=True`), it differentiates the plain form (`plain_gradients`); inside
+`torch.func` and forward-mode differentiation the plain form runs from the start (`transformed`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,7 +30,17 @@ INTERPRETED = False
 
 def fused(rows: Tensor) -> bool:
     """Whether the kernels serve these rows."""
-    return (FUSED and rows.is_cuda and has_kernels()) or INTERPRETED
+    return ((FUSED and rows.is_cuda and has_kernels()) or INTERPRETED) and not transformed()
+
+
+def transformed() -> bool:
+    """Whether torch.func or forward-mode differentiation looks into every operation."""
+    return mapped() or forward_ad._current_level >= 0
+
+
+def mapped() -> bool:
+    """Whether a transform of torch.func is at work."""
+    return torch._C._are_functorch_transforms_active()
 
 
 def fused_product(rows: Tensor, matrix: Tensor) -> bool:
@@ -57,24 +75,37 @@ def working_dtype(rows: Tensor) -> torch.dtype:
     return rows.dtype
 
 
-def differentiable_gradients(
+def plain_gradients(
     compute: Callable[..., Any],
-    inputs: Sequence[Tensor],
+    inputs: Sequence[Tensor | None],
     outputs_grads: Sequence[Tensor | None],
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `compute` as functions that can be differentiated again."""
+    """Gradients of the plain form `compute` that can be differentiated again.
+
+    Each input counts as a variable of its own, even where one was computed from another: the path
+    between them belongs to the operations outside.
+    """
     with torch.enable_grad():
-        result = compute(*inputs)
+        own = [None if value is None else value.view_as(value) for value in inputs]
+        result = compute(*own)
         outputs = [result] if isinstance(result, Tensor) else list(result)
-        pairs = [(o, g) for o, g in zip(outputs, outputs_grads, strict=True) if g is not None]
-        wanted = [value for value in inputs if value.requires_grad]
+        pairs = [
+            (output, grad)
+            for output, grad in zip(outputs, outputs_grads, strict=True)
+            if grad is not None and output.requires_grad
+        ]
+        wanted = [value for value in own if value is not None and value.requires_grad]
+        if not pairs or not wanted:
+            return (None,) * len(own)
         found = iter(
             torch.autograd.grad(
-                [o for o, _ in pairs],
+                [output for output, _ in pairs],
                 wanted,
-                [g for _, g in pairs],
+                [grad for _, grad in pairs],
                 create_graph=True,
                 allow_unused=True,
             )
         )
-    return tuple(next(found) if value.requires_grad else None for value in inputs)
+    return tuple(
+        next(found) if value is not None and value.requires_grad else None for value in own
+    )

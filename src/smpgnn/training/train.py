@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -190,8 +189,8 @@ def _train_alone(
             numbers=recorded,
         )
         lost = (
-            "another process of the training has ended; go on with: "
-            f"smpgnn train {options.task_name()} --output {quote(options.output)} --resume"
+            f"{folder.path}: another process of the training has ended: "
+            "add --resume to continue the run."
         )
         with watching(trainer, lost):
             _fit(trainer, module, data, start, terminator, checked)

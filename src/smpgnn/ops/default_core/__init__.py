@@ -1,0 +1,210 @@
+"""The default layer after its set map, as one operation that keeps little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.ops.affine import inner_product
+from smpgnn.ops.backend import (
+    fused_product,
+    opaque,
+    plain_gradients,
+    transformed,
+    working_dtype,
+)
+from smpgnn.ops.neighbor import (
+    neighbor_sum,
+    relu_neighbor_sum,
+    relu_table_gradients,
+    relu_table_sum,
+)
+from smpgnn.ops.routes import Wiring
+from smpgnn.ops.sparse import expand_rows
+
+
+@dataclass(frozen=True, eq=False)
+class DefaultWeights:
+    """The maps of the default layer.
+
+    :math:`W_r = W_o W_m` joins the second map of the message with the update's map of the messages,
+    and :math:`b_r = b_o W_m` is what each message brings by its bias.
+
+    Shapes: matrices [C, C], biases [C].
+    """
+
+    receiver: Tensor
+    sender: Tensor
+    own: Tensor
+    relus: Tensor
+    messages: Tensor
+    out: Tensor
+    receiver_bias: Tensor
+    own_bias: Tensor
+    relus_bias: Tensor
+    out_bias: Tensor
+
+
+@opaque
+def default_core(
+    u: Tensor,
+    edge: Tensor | None,
+    weights: DefaultWeights,
+    wiring: Wiring,
+    *,
+    message_residual: bool,
+    update_residual: bool,
+    terms: Tensor | None = None,
+) -> Tensor:
+    r"""The new contexts from the prepared ones.
+
+    .. math::
+        r_i &= \sum_k \text{relu}(u_i W_a + b_a + u_k W_b + e_{ik}) / d_\text{avg} \\
+        u_i' &= \text{relu}\bigl(u_i W_u + b_u + r_i W_r + \tfrac{\deg_i}{d_\text{avg}} b_r
+                + [\textstyle\sum_k u_k W_m / d_\text{avg}]\bigr) W_v + b_v + [u_i]
+
+    The terms in brackets belong to `message_residual` and `update_residual`. `terms` are
+    :math:`u W_a + b_a` and :math:`u W_b` side by side, where they are known already.
+
+    Shapes: u [P, C], edge [E, C] or None, terms [P, 2 C], result [P, C].
+    """
+    dtype = working_dtype(u)
+    cast = [getattr(weights, name).to(dtype) for name in DefaultWeights.__dataclass_fields__]
+    edge = None if edge is None else edge.to(dtype)
+    if transformed():
+        return _reference(u.to(dtype), edge, wiring, message_residual, update_residual, *cast)
+    result: Tensor = _DefaultCore.apply(  # type: ignore[no-untyped-call]
+        u.to(dtype), edge, terms, wiring, message_residual, update_residual, *cast
+    )
+    return result
+
+
+def default_core_reference(
+    u: Tensor,
+    edge: Tensor | None,
+    weights: DefaultWeights,
+    wiring: Wiring,
+    *,
+    message_residual: bool,
+    update_residual: bool,
+) -> Tensor:
+    """The same in plain torch."""
+    w, lift = weights, wiring.lift
+    relus = relu_neighbor_sum(u @ w.receiver + w.receiver_bias, u @ w.sender, edge, lift)
+    total = u @ w.own + w.own_bias + relus @ w.relus
+    arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
+    total = total + expand_rows(arrived * w.relus_bias, *wiring.layout.plain)
+    if message_residual:
+        total = total + neighbor_sum(u, lift) @ w.messages
+    new = total.relu() @ w.out + w.out_bias
+    return new + u if update_residual else new
+
+
+def _reference(
+    u: Tensor, edge: Tensor | None, wiring: Wiring, passes: bool, adds: bool, *weights: Tensor
+) -> Tensor:
+    return default_core_reference(
+        u, edge, DefaultWeights(*weights), wiring, message_residual=passes, update_residual=adds
+    )
+
+
+class _DefaultCore(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, u: Tensor, edge: Tensor | None, ab: Tensor | None, wiring: Wiring, passes: bool,
+        adds: bool, *weights: Tensor,
+    ) -> Tensor:  # fmt: skip
+        ctx.wiring, ctx.passes, ctx.adds = wiring, passes, adds
+        wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
+        if fused_product(u, wu):
+            from smpgnn.ops.default_core import kernel
+
+            if ab is None:
+                bias = torch.cat([ba, torch.zeros_like(ba)])
+                ab = torch.addmm(bias, u, torch.cat([wa, wb], 1))
+            routes = wiring.routes
+            out: Tensor
+            out, relus, hidden = kernel.default_core(
+                u, ab, edge, [wu, wr, wm, wv], [bu, br, bv], routes.arrived, routes.tensors(),
+                wiring.layout.small_owner, passes, adds, routes.padded,
+            )  # fmt: skip
+            ctx.save_for_backward(u, edge, ab, *weights, hidden, relus)
+            return out
+        relus = relu_table_sum(_table(u, edge, wa, wb, ba), wiring.lift, edge is not None)
+        arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
+        hidden = torch.addcmul(bu, arrived, br).index_select(0, wiring.layout.owner)
+        hidden.addmm_(u, wu).addmm_(relus, wr)
+        passed = None
+        if passes:
+            passed = wiring.lift.receive(u)
+            hidden.addmm_(passed, wm)
+        hidden.relu_()
+        ctx.save_for_backward(u, edge, None, *weights, hidden, relus, passed)
+        new = torch.addmm(bv, hidden, wv)
+        return new.add_(u) if adds else new
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        u, edge, ab, wa, wb, wu, wr, wm, wv, ba, bu, br, bv, *rest = ctx.saved_tensors
+        wiring: Wiring = ctx.wiring
+        if torch.is_grad_enabled():
+            du, d_edge, *slopes = plain_gradients(
+                lambda u, edge, *weights: _reference(
+                    u, edge, wiring, ctx.passes, ctx.adds, *weights
+                ),
+                [u, edge, wa, wb, wu, wr, wm, wv, ba, bu, br, bv],
+                [grad],
+            )
+            return du, d_edge, None, None, None, None, *slopes
+        if ab is not None:
+            from smpgnn.ops.default_core import kernel
+
+            routes = wiring.routes
+            hidden, relus = rest
+            terms = [wa, wb, wm, wu] if ctx.passes else [wa, wb, wu]
+            du, *parts = kernel.default_core_backward(
+                grad, u, ab, relus, hidden, edge, terms, wr, wv, routes.arrived, routes.tensors(),
+                wiring.layout.small_owner, ctx.adds, routes.padded,
+            )  # fmt: skip
+            d_edge, first, others = (part.to(u.dtype) for part in parts)
+            slopes, d_ba = first[:-1].chunk(len(terms)), first[-1]
+            (d_wr, d_wv), (d_br, d_bv, d_bu) = others[:-3].chunk(2), others[-3:]
+            d_wa, d_wb, d_wu, d_wm = slopes[0], slopes[1], slopes[-1], slopes[2]
+            matrices = (d_wa, d_wb, d_wu, d_wr, d_wm if ctx.passes else None, d_wv)
+            biases = (d_ba, d_bu, d_br, d_bv)
+            edges = None if edge is None else d_edge
+            return du, edges, None, None, None, None, *matrices, *biases
+        hidden, relus, passed = rest
+        dt = torch.ops.aten.threshold_backward(grad @ wv.t(), hidden, 0)
+        d_wv, d_bv = inner_product(hidden, grad), grad.sum(0)
+        by_context = wiring.layout.plain[0](dt)
+        d_wu, d_bu = inner_product(u, dt), by_context.sum(0)
+        d_wr, d_br = inner_product(relus, dt), wiring.routes.arrived.to(u.dtype) @ by_context
+        d_wm = torch.zeros_like(wm) if passed is None else inner_product(passed, dt)
+        table = _table(u, edge, wa, wb, ba)
+        da, db, d_edge = relu_table_gradients(dt @ wr.t(), table, wiring.lift, edge is not None)
+        del table
+        du = dt @ wu.t()
+        du.addmm_(da, wa.t()).addmm_(db, wb.t())
+        if passed is not None:
+            du += wiring.lift.send(dt @ wm.t())
+        if ctx.adds:
+            du += grad
+        d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
+        matrices = (d_wa, d_wb, d_wu, d_wr, d_wm, d_wv)
+        return du, d_edge, None, None, None, None, *matrices, d_ba, d_bu, d_br, d_bv
+
+
+def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:
+    """All that is added in a message, one below the other: receivers, senders, edges."""
+    rows = u.size(0)
+    table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
+    torch.addmm(ba, u, wa, out=table[:rows])
+    torch.mm(u, wb, out=table[rows : 2 * rows])
+    if edge is not None:
+        table[2 * rows :] = edge
+    return table

@@ -1,0 +1,77 @@
+"""The fast layer after its set map, as one operation that keeps its input only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.ops.affine import inner_product
+from smpgnn.ops.backend import (
+    fused_product,
+    opaque,
+    plain_gradients,
+    transformed,
+    working_dtype,
+)
+from smpgnn.ops.neighbor import neighbor_sum
+from smpgnn.ops.routes import Wiring
+
+
+@opaque
+def fast_core(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
+    """u + s + (u W4) ⊙ (s W5), with s the sum over neighbours divided by d_avg.
+
+    Shapes: u [P, C], w4 and w5 [C, C], result [P, C].
+    """
+    u, w4, w5 = (value.to(working_dtype(u)) for value in (u, w4, w5))
+    if transformed():
+        return fast_core_reference(u, w4, w5, wiring)
+    result: Tensor = _FastCore.apply(u, w4, w5, wiring)  # type: ignore[no-untyped-call]
+    return result
+
+
+def fast_core_reference(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
+    s = neighbor_sum(u, wiring.lift)
+    return torch.addcmul(u + s, u @ w4, s @ w5)
+
+
+class _FastCore(Function):
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
+        ctx.wiring, ctx.fused = wiring, fused_product(u, w4)
+        if ctx.fused:
+            from smpgnn.ops.fast_core import kernel
+
+            routes = wiring.routes
+            out: Tensor
+            out, s = kernel.fast_core(u, w4, w5, routes.tensors(), routes.padded)
+        else:
+            s = wiring.lift.receive(u)
+            out = (u @ w4).mul_(s @ w5).add_(s).add_(u)
+        ctx.save_for_backward(u, w4, w5, s)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        u, w4, w5, s = ctx.saved_tensors
+        wiring: Wiring = ctx.wiring
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda u, w4, w5: fast_core_reference(u, w4, w5, wiring), (u, w4, w5), [grad]
+            )
+            return *again, None
+        if ctx.fused:
+            from smpgnn.ops.fast_core import kernel
+
+            routes, owner = wiring.routes, wiring.layout.small_owner
+            du, slopes = kernel.fast_core_backward(
+                grad, u, s, w4, w5, routes.tensors(), owner, routes.padded
+            )
+            return du, *slopes.to(w4.dtype).unbind(0), None
+        at_p, at_q = grad * (s @ w5), grad * (u @ w4)
+        du = torch.addmm(grad, at_p, w4.t())
+        du += wiring.lift.send(torch.addmm(grad, at_q, w5.t()))
+        return du, inner_product(u, at_p), inner_product(s, at_q), None

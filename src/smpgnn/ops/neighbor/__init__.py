@@ -1,0 +1,213 @@
+"""Sums over neighbours, row by row, without a message per edge in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from smpgnn.caching import cached_property
+from smpgnn.ops.backend import opaque, plain_gradients, transformed
+from smpgnn.ops.sparse import SparseSum, sparse_apply
+from smpgnn.topology import pointer, take
+
+#: Numbers that one step of the relu sum holds at a time: few beside what a network keeps, enough
+#: for a batch of molecules in one step.
+CHUNK = {"cpu": 1 << 23, "cuda": 1 << 26}
+
+
+@dataclass(frozen=True, eq=False)
+class Lift:
+    """The message graph on rows: row (i, j) receives from row (k, j) of each neighbour k of i.
+
+    Entries are sorted by receiving row. Shapes: ptr [P + 1]; source, target (rows) and edge [M];
+    scale [P], by which the sum that a row receives is multiplied (1 / d_avg).
+    """
+
+    ptr: Tensor
+    source: Tensor
+    target: Tensor
+    edge: Tensor
+    scale: Tensor
+
+    @cached_property
+    def by_source(self) -> tuple[Tensor, Tensor]:
+        """Pointer [P + 1] and places [M] of the entries that leave each row."""
+        counts = torch.bincount(self.source, minlength=self.scale.numel())
+        return pointer(counts), torch.argsort(self.source.int(), stable=True)
+
+    @cached_property
+    def receive(self) -> SparseSum:
+        return SparseSum(self.ptr, self.source, take(self.scale, self.target))
+
+    @cached_property
+    def send(self) -> SparseSum:
+        ptr, order = self.by_source
+        target = take(self.target, order)
+        return SparseSum(ptr, target, take(self.scale, target))
+
+    @cached_property
+    def places(self) -> Tensor:
+        """0, 1, …, M."""
+        return torch.arange(self.source.numel() + 1, device=self.source.device)
+
+    @cached_property
+    def terms(self) -> tuple[Tensor, Tensor]:
+        """Where the two parts of each term lie in the table [receiver, sender]: ends and places."""
+        parts = [self.target, self.source + self.scale.numel()]
+        return 2 * self.places, torch.stack(parts, dim=1).flatten()
+
+    @cached_property
+    def terms_with_edge(self) -> tuple[Tensor, Tensor]:
+        """The same for the three parts in the table [receiver, sender, edge]."""
+        size = self.scale.numel()
+        parts = [self.target, self.source + size, self.edge + 2 * size]
+        return 3 * self.places, torch.stack(parts, dim=1).flatten()
+
+    @cached_property
+    def by_edge(self) -> Tensor:
+        """The places of the entries in the order of their edges, [M]."""
+        return torch.argsort(self.edge.int(), stable=True)
+
+    def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
+        """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
+        if self.source.numel() <= entries:
+            yield slice(0, self.scale.numel()), slice(0, self.source.numel())
+            return
+        wanted = torch.arange(0, self.source.numel(), entries, device=self.ptr.device)
+        cut = torch.unique_consecutive(torch.searchsorted(self.ptr, wanted))
+        cut[0] = 0
+        rows = [*cut.tolist(), self.scale.numel()]
+        ends = [*self.ptr[cut].tolist(), self.source.numel()]
+        for k in range(len(rows) - 1):
+            yield slice(rows[k], rows[k + 1]), slice(ends[k], ends[k + 1])
+
+
+def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
+    """scale · Σ_k rows(k, j) over the neighbours k of i, for every row (i, j): [P, C] to [P, C]."""
+    return sparse_apply(rows, lift.receive, lift.send)
+
+
+@opaque
+def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift) -> Tensor:
+    """scale · Σ_k relu(receiver(i, j) + sender(k, j) + edge(i, k)) for every row (i, j).
+
+    The terms are made a piece at a time and never kept; the gradient makes them anew.
+
+    Shapes: receiver, sender [P, C], edge [E, C] or None, result [P, C].
+    """
+    dtype = torch.promote_types(receiver.dtype, sender.dtype)
+    receiver, sender = receiver.to(dtype), sender.to(dtype)
+    edge = None if edge is None else edge.to(dtype)
+    if transformed():
+        return relu_neighbor_sum_reference(receiver, sender, edge, lift)
+    result: Tensor = _ReluNeighborSum.apply(receiver, sender, edge, lift)  # type: ignore[no-untyped-call]
+    return result
+
+
+def relu_neighbor_sum_reference(
+    receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
+) -> Tensor:
+    """The same in plain torch, with all terms in memory."""
+    terms = receiver.index_select(0, lift.target) + sender.index_select(0, lift.source)
+    if edge is not None:
+        terms = terms + edge.index_select(0, lift.edge)
+    total = torch.zeros_like(receiver).index_add(0, lift.target, terms.relu())
+    return total * lift.scale.to(total.dtype).unsqueeze(1)
+
+
+class _ReluNeighborSum(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
+    ) -> Tensor:
+        # One table of all that is added, so that a term is one gather of two or three rows.
+        table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
+        ctx.save_for_backward(receiver, sender, edge)
+        ctx.lift = lift
+        return relu_table_sum(table, lift, edge is not None)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        receiver, sender, edge = ctx.saved_tensors
+        lift: Lift = ctx.lift
+        if torch.is_grad_enabled():
+            again = plain_gradients(
+                lambda r, s, e: relu_neighbor_sum_reference(r, s, e, lift),
+                [receiver, sender, edge],
+                [grad],
+            )
+            return *again, None
+        table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
+        return *relu_table_gradients(grad, table, lift, edge is not None), None
+
+
+def relu_table_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
+    """`relu_neighbor_sum` of receivers, senders and edges that lie one below the other."""
+    pieces = list(_pieces(lift, table))
+    if len(pieces) == 1:
+        out = _collect(_terms(table, lift, pieces[0][1], with_edge).relu_(), lift, *pieces[0])
+        return out.mul_(lift.scale.to(out.dtype).unsqueeze(1))
+    out = table.new_empty(lift.scale.numel(), table.size(1))
+    for rows, part in pieces:
+        out[rows] = _collect(_terms(table, lift, part, with_edge).relu_(), lift, rows, part)
+    return out.mul_(lift.scale.to(out.dtype).unsqueeze(1))
+
+
+def relu_table_gradients(
+    grad: Tensor, table: Tensor, lift: Lift, with_edge: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients of receivers, senders and edges; the terms are made anew."""
+    size = lift.scale.numel()
+    edges = table.size(0) - 2 * size
+    grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
+    pieces = list(_pieces(lift, table))
+    if len(pieces) == 1:
+        passed = _passed(grad, table, lift, pieces[0][1], with_edge)
+        ptr, order = lift.by_source
+        grad_edge = None
+        if with_edge:
+            edge_ptr = pointer(torch.bincount(lift.edge, minlength=edges))
+            grad_edge = SparseSum(edge_ptr, lift.by_edge)(passed)
+        return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), grad_edge
+    grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
+    grad_edge = grad.new_zeros(edges, grad.size(1)) if with_edge else None
+    for rows, part in pieces:
+        passed = _passed(grad, table, lift, part, with_edge)
+        grad_receiver[rows] = _collect(passed, lift, rows, part)
+        grad_sender.index_add_(0, lift.source[part], passed)
+        if grad_edge is not None:
+            grad_edge.index_add_(0, lift.edge[part], passed)
+    return grad_receiver, grad_sender, grad_edge
+
+
+def _pieces(lift: Lift, rows: Tensor) -> Iterator[tuple[slice, slice]]:
+    limit = CHUNK["cuda" if rows.is_cuda else "cpu"]
+    return lift.chunks(max(1, limit // max(1, rows.size(1))))
+
+
+def _terms(table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
+    """The sums receiver + sender (+ edge) of these entries, [entries, C]."""
+    fan = 3 if with_edge else 2
+    ends, places = lift.terms_with_edge if with_edge else lift.terms
+    ends = ends[: part.stop - part.start + 1]
+    return SparseSum(ends, places[part.start * fan : part.stop * fan])(table)
+
+
+def _passed(grad: Tensor, table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
+    """The gradient of each term: that of its receiver, where the term is above 0."""
+    terms = _terms(table, lift, part, with_edge)
+    passed = grad.index_select(0, lift.target[part])
+    torch.ops.aten.threshold_backward.grad_input(passed, terms, 0, grad_input=passed)
+    return passed
+
+
+def _collect(terms: Tensor, lift: Lift, rows: slice, part: slice) -> Tensor:
+    """The sum of the terms of each receiving row."""
+    ptr = lift.ptr[rows.start : rows.stop + 1]
+    ptr = ptr - part.start if part.start else ptr
+    return SparseSum(ptr, lift.places[: terms.size(0)])(terms)

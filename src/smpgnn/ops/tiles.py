@@ -1,0 +1,292 @@
+"""What the kernels share: tiles of rows, matrices, products, and how a launch is laid out.
+
+Some kernels take the rows of one context at a time, so that what belongs to a context or an edge is
+done by one program; the others take rows as they come, in large tiles. Programs that gather
+gradients of weights go through many tiles and keep the sums in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, wraps
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+def launcher(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that launches kernels: on the GPU of its first tensor, all tensors contiguous."""
+
+    @wraps(function)
+    def launched(*arguments: Any) -> Any:
+        given = [_contiguous(argument) for argument in arguments]
+        with torch.cuda.device_of(next(value for value in given if isinstance(value, Tensor))):
+            return function(*given)
+
+    return launched
+
+
+def _contiguous(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.contiguous()
+    return [_contiguous(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+@triton.jit
+def product(x, w, PRECISION: tl.constexpr):
+    """x · w; 'exact' is for float64, which the matrix units are not asked for."""
+    if PRECISION == "exact":
+        return tl.sum(x[:, :, None] * w[None, :, :], axis=1)
+    else:
+        return tl.dot(x.to(w.dtype), w, input_precision=PRECISION)
+
+
+@triton.jit
+def inner(x, g, like, PRECISION: tl.constexpr):
+    """xᵀ · g, the gradient of a matrix; both rounded to the type of `like`."""
+    if PRECISION == "exact":
+        return tl.sum(x[:, :, None] * g[:, None, :], axis=0)
+    else:
+        return tl.dot(tl.trans(x.to(like.dtype)), g.to(like.dtype), input_precision=PRECISION)
+
+
+@triton.jit
+def load_matrix(w, c, d, C, D):
+    """The matrix w [C, D], zero beyond its ends."""
+    return tl.load(
+        w + c[:, None] * D + d[None, :], mask=(c[:, None] < C) & (d[None, :] < D), other=0.0
+    )
+
+
+@triton.jit
+def load_transposed(w, c, d, C, D):
+    """The transpose of w [C, D], as a tile [D, C]."""
+    return tl.load(
+        w + c[None, :] * D + d[:, None], mask=(c[None, :] < C) & (d[:, None] < D), other=0.0
+    )
+
+
+@triton.jit
+def load_vector(v, c, C, ACC: tl.constexpr):
+    return tl.load(v + c, mask=c < C, other=0.0).to(ACC)
+
+
+@triton.jit
+def tanh(x):
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+def track(
+    running_mean, running_var, middle, variance, n, c, C, MOMENTUM: tl.constexpr, ACC: tl.constexpr
+):
+    """Bring the running statistics of a batch norm up to date, by those of n rows."""
+    there = c < C
+    old = load_vector(running_mean, c, C, ACC)
+    new = old + MOMENTUM * (middle - old)
+    tl.store(running_mean + c, new.to(running_mean.dtype.element_ty), mask=there)
+    old = load_vector(running_var, c, C, ACC)
+    new = old + MOMENTUM * (variance * n / tl.maximum(n - 1.0, 1.0) - old)
+    tl.store(running_var + c, new.to(running_var.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def listed(start, last, order, GATHER: tl.constexpr, BLOCK: tl.constexpr):
+    """A tile of a list, start:last or (`GATHER`) what `order` has there, and which are there."""
+    r = start + tl.arange(0, BLOCK)
+    live = r < last
+    if GATHER:
+        r = tl.load(order + r, mask=live, other=0)
+    return r, live
+
+
+@triton.jit
+def load_rows(x, r, live, c, C):
+    """The rows r of x [*, C], zero where not live."""
+    return tl.load(
+        x + r.to(tl.int64)[:, None] * C + c[None, :],
+        mask=live[:, None] & (c[None, :] < C),
+        other=0.0,
+    )
+
+
+@triton.jit
+def store_rows(x, value, r, live, c, C):
+    tl.store(
+        x + r.to(tl.int64)[:, None] * C + c[None, :],
+        value.to(x.dtype.element_ty),
+        mask=live[:, None] & (c[None, :] < C),
+    )
+
+
+@triton.jit
+def store_matrix(w, value, c, d, C, D, COLUMNS=None):
+    """Write a matrix [C, D], or (`COLUMNS`) the first columns of one with rows of D."""
+    if COLUMNS is None:
+        mask = (c[:, None] < C) & (d[None, :] < D)
+    else:
+        mask = (c[:, None] < C) & (d[None, :] < COLUMNS)
+    tl.store(w + c[:, None] * D + d[None, :], value.to(w.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def clear_tail(x, ptr, K, ROWS, c, C, BLOCK: tl.constexpr):
+    """Set the rows that no context owns, past ptr[K], to zero; the programs share them."""
+    step = tl.num_programs(0) * BLOCK
+    for start in range(tl.load(ptr + K) + tl.program_id(0) * BLOCK, ROWS, step):
+        r = start + tl.arange(0, BLOCK)
+        zeros = tl.zeros([BLOCK, 1], tl.float32) + tl.zeros_like(c)[None, :]
+        store_rows(x, zeros, r, r < ROWS, c, C)
+
+
+@triton.jit
+def _add_up(parts, out, G, SIZE, ROWS: tl.constexpr, COLUMNS: tl.constexpr, ACC: tl.constexpr):
+    j = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros([COLUMNS], ACC)
+    for start in range(0, G, ROWS):
+        i = start + tl.arange(0, ROWS)
+        at = i.to(tl.int64)[:, None] * SIZE + j[None, :]
+        here = (i[:, None] < G) & (j[None, :] < SIZE)
+        total += tl.sum(tl.load(parts + at, mask=here, other=0.0), axis=0)
+    tl.store(out + j, total, mask=j < SIZE)
+
+
+def add_up(parts: Tensor) -> Tensor:
+    """The sum over the first dimension, of what the programs of a launch have gathered."""
+    out = parts.new_empty(parts.shape[1:])
+    if out.numel():
+        grid = (triton.cdiv(out.numel(), 16),)
+        _add_up[grid](parts, out, parts.size(0), out.numel(), 128, 16, acc_type(parts), num_warps=4)
+    return out
+
+
+HALF = (torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a kernel is laid out.
+
+    Args:
+        block: rows of a tile.
+        warps: warps of a program.
+        per_processor: programs of each multiprocessor, in a launch that walks over the rows.
+        stages: how many rounds of a loop have their loads under way.
+        columns: columns of a tile at most, in a kernel that can leave others to further programs.
+    """
+
+    block: int
+    warps: int
+    per_processor: int = 4
+    stages: int = 1
+    columns: int = 256
+
+    @property
+    def launch(self) -> dict[str, int]:
+        return {"num_warps": self.warps, "num_stages": self.stages}
+
+    def programs(self, rows: Tensor) -> int:
+        tiles = triton.cdiv(rows.size(0), self.block)
+        return max(1, min(int(tiles), self.per_processor * _processors(rows)))
+
+
+#: Measured on an H200 (benchmarks/NOTES.md), by kernel and width of a tile.
+TILINGS: dict[tuple[str, int], Tiling] = {
+    ("set_linear", 32): Tiling(64, 4, 4),
+    ("set_linear", 64): Tiling(128, 4, 4),
+    ("set_linear_terms", 32): Tiling(64, 4, 4),
+    ("set_linear_terms", 64): Tiling(64, 4, 2),
+    ("set_linear_backward", 32): Tiling(64, 4, 2),
+    ("set_linear_backward", 64): Tiling(64, 4, 2),
+    ("sums", 32): Tiling(32, 1),
+    ("sums", 64): Tiling(32, 1),
+    ("moments", 32): Tiling(32, 1),
+    ("moments", 64): Tiling(32, 1),
+    ("moments_backward", 32): Tiling(32, 2),
+    ("moments_backward", 64): Tiling(32, 2),
+    ("fast", 32): Tiling(64, 4, 4),
+    ("fast_backward", 32): Tiling(64, 4, 2, 2),
+    ("neighbor_sum", 32): Tiling(32, 4),
+    ("neighbor_sum", 64): Tiling(32, 4),
+    ("message_sums", 32): Tiling(32, 2),
+    ("message_sums", 64): Tiling(16, 2),
+    ("update", 32): Tiling(64, 4, 4),
+    ("update", 64): Tiling(64, 4, 2),
+    ("update_backward", 32): Tiling(64, 4, 2),
+    ("update_backward", 64): Tiling(32, 4, 2),
+    ("message_gradients", 32): Tiling(32, 4),
+    ("message_gradients", 64): Tiling(16, 2),
+    ("perceptron", 32): Tiling(64, 4, 4),
+    ("perceptron_backward", 32): Tiling(32, 4, 2),
+    ("perceptron_pair_backward", 32): Tiling(32, 8, 1),
+    ("terms_backward", 32): Tiling(64, 4, 2),
+    ("terms_backward", 64): Tiling(32, 8, 2, columns=128),
+}
+#: Products of so wide rows, and so many, are faster by the library of the card than by a kernel of
+#: ours that makes several of them in one pass: the sums of gradients do not fit into registers.
+WIDE, MANY = 64, 2**16
+
+
+def by_library(rows: Tensor, channels: int) -> bool:
+    return rows.size(0) >= MANY and width(channels) >= WIDE and rows.dtype not in HALF
+
+
+def tiling(kernel: str, rows: Tensor, channels: int) -> Tiling:
+    """The layout of a kernel that takes rows as they come."""
+    wide = width(channels)
+    default = Tiling(64 if wide <= 64 else 32, 4 if wide <= 32 else 8)
+    chosen = TILINGS.get((kernel, wide), default)
+    if rows.dtype == torch.float64:  # products without the matrix units hold many numbers
+        return Tiling(16, 4, columns=min(32, chosen.columns))
+    return chosen
+
+
+def context_tiling(kernel: str, rows: Tensor, contexts: int, channels: int) -> Tiling:
+    """The layout of a kernel that takes context by context, for contexts of the average size."""
+    wide = width(channels)
+    chosen = TILINGS.get((kernel, wide)) or Tiling(32, 4)
+    small = rows.size(0) <= 16 * contexts or wide > 64 or rows.dtype == torch.float64
+    return replace(chosen, block=16) if small else chosen
+
+
+def columns(channels: int, most: int = 128) -> tuple[int, int]:
+    """Columns of a program, `most` at most, and how many programs share a row."""
+    tile = min(most, width(channels))
+    return tile, triton.cdiv(channels, tile)
+
+
+def width(channels: int) -> int:
+    """The width of a tile that holds so many channels: a power of two that products take."""
+    return max(16, int(triton.next_power_of_2(channels)))
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def _processors(rows: Tensor) -> int:
+    return _multiprocessors(rows.device) if rows.is_cuda else 1
+
+
+def precision(rows: Tensor) -> str:
+    """Of products: 'tf32' where torch allows it, else 'tf32x3' (as float32); float64: 'exact'."""
+    if rows.dtype == torch.float64:
+        return "exact"
+    if rows.dtype != torch.float32:
+        return "tf32"  # no float32 operands: the name has no effect
+    return "tf32" if torch.get_float32_matmul_precision() != "highest" else "tf32x3"
+
+
+def accumulator(rows: Tensor) -> torch.dtype:
+    """The type in which sums over rows of this type are kept."""
+    return torch.float64 if rows.dtype == torch.float64 else torch.float32
+
+
+def acc_type(rows: Tensor) -> tl.dtype:
+    """The same as the kernels name it."""
+    return tl.float64 if rows.dtype == torch.float64 else tl.float32
