@@ -55,6 +55,11 @@ class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM or SIGHUP); treated like Ctrl-C."""
 
 
+def readable(text: str) -> str:
+    """The text as UTF-8 can hold it: half a character, as in odd names of files, is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def shown(value: object, limit: int = 60) -> str:
     """What a message shows of a value from a file: its text on one line, cut after `limit`."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())

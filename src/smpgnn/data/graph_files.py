@@ -18,6 +18,7 @@ from smpgnn.errors import InputError, shown
 
 Value = TypeVar("Value")
 FORMATS = (".json", ".jsonl", ".graphml", ".edgelist", ".txt", ".csv", ".tsv")
+_HALF = re.compile(r"\\u0*d[89a-f]", re.IGNORECASE)
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
 
 
@@ -110,7 +111,7 @@ def _parse(text: str, place: str) -> Any:
 
 def _readable(value: Value, text: str, place: str) -> Value:
     """`value`, read from `text`, unless an escape in it writes half of a character."""
-    if "\\ud" in text.lower():  # the only way to half a surrogate pair in text that is UTF-8
+    if _HALF.search(text):  # the only way to half a surrogate pair in text that is UTF-8
         try:
             json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
         except UnicodeEncodeError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smpgnn.catalogue import EXPLAIN_STEPS
 from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, readable
 from smpgnn.training.explain import Contributions, explain_store, explained
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def explain_molecules(
     for row, text in enumerate(smiles):
         error, known = errors.get(row, ""), by_row.get(row)
         molecule = None if known is None else read_molecule(Chem, text)[0]
-        molecules.append(Molecule(row, "" if text is None else str(text), molecule, known, error))
+        shown = "" if text is None else readable(str(text))
+        molecules.append(Molecule(row, shown, molecule, known, error))
     return molecules, missed
 
 
