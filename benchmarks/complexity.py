@@ -31,12 +31,12 @@ from torch import Tensor
 from smpgnn.baselines.gin import GINLayer
 from smpgnn.baselines.pairs import PairIndex
 from smpgnn.baselines.ppgn import PPGNLayer
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.topology import Topology
 from smpgnn.files import replacing, write_text
-from smpgnn.index import ContextIndex
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.layers.plain import MPNNLayer
-from smpgnn.topology import Topology
 
 
 @dataclass(frozen=True)

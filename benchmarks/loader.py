@@ -18,8 +18,8 @@ import torch
 from step import make_step
 from workloads import Workload, zinc
 
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
-from smpgnn.topology import pointer
 from smpgnn.training.loader import BatchLoader
 
 

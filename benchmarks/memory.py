@@ -29,16 +29,16 @@ from step import make_step, peak_mib, time_ms
 from torch import Tensor
 from workloads import Workload
 
-from smpgnn.data.store import GraphStore
-from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import (
+from smpgnn.config.options import (
     CyclesOptions,
     GraphsOptions,
     PropertiesOptions,
     ZincOptions,
 )
-from smpgnn.presets import paper_preset
-from smpgnn.topology import pointer
+from smpgnn.config.presets import paper_preset
+from smpgnn.contexts.topology import pointer
+from smpgnn.data.store import GraphStore
+from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.estimate import step_memory
 from smpgnn.training.row_counts import count_rows
 

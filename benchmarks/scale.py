@@ -38,10 +38,10 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from smpgnn import SMP, ContextIndex, Topology, __version__
+from smpgnn.contexts.growing import GrowingIndex
+from smpgnn.contexts.receptive_field import TargetLoader
 from smpgnn.files import write_text
-from smpgnn.growth import GrowingIndex
 from smpgnn.ops.backend import fused
-from smpgnn.receptive_field import TargetLoader
 
 NUM_LAYERS = 3
 

@@ -27,12 +27,12 @@ from naive import NaiveMultiTask, NaiveSMP
 from torch import Tensor, nn
 from workloads import Workload, cycles, properties, zinc
 
-from smpgnn.data.padded import Capacity, PaddedIndex, PaddedStore
+from smpgnn.capture.padded import Capacity, PaddedIndex, PaddedStore
+from smpgnn.capture.steps import Recording, run_padded
 from smpgnn.data.store import GraphBatch
 from smpgnn.files import write_text
 from smpgnn.models import SMP, MultiTaskSMP
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.training.recorded import Recording, run_padded
 
 CASES: dict[str, Callable[[], Workload]] = {
     "cycles-72": cycles,

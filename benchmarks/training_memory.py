@@ -18,13 +18,13 @@ from pathlib import Path
 
 import torch
 
-from smpgnn.catalogue import OWN_LAYERS
-from smpgnn.experiments.records import read_records
-from smpgnn.experiments.tables import TABLES
+from smpgnn.capture.memory import LIBRARIES_BESIDE, recorded_memory
+from smpgnn.config.catalogue import OWN_LAYERS
+from smpgnn.config.options import TrainOptions, from_config
 from smpgnn.files import write_text
-from smpgnn.options import TrainOptions, from_config
+from smpgnn.paper.experiments.records import read_records
+from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.training.prepare import prepare
-from smpgnn.training.recorded_memory import LIBRARIES_BESIDE, recorded_memory
 from smpgnn.training.run_folder import RunFolder
 
 

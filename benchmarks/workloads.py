@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.models import SMP, MultiTaskSMP
-from smpgnn.topology import pointer
 
 
 @dataclass(frozen=True)

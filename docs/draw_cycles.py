@@ -20,8 +20,8 @@ import matplotlib.pyplot as plt
 from blocks import ROOT
 from PIL import Image
 
-from smpgnn.experiments.tables import TABLES
-from smpgnn.report.collect import Report, TableReport, collect
+from smpgnn.paper.experiments.tables import TABLES
+from smpgnn.paper.report.collect import Report, TableReport, collect
 
 FILE = ROOT / "docs" / "figures" / "cycles_sizes.png"
 COLOURS = {"ours": "#1b6ca8", "printed": "#7f7f7f", "rival": "#c0504d"}

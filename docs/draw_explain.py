@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from smpgnn.files import write_text
-from smpgnn.training.draw_molecules import molecules_svg
-from smpgnn.training.explain_tables import explain_molecules
-from smpgnn.training.predict import load
+from smpgnn.inference.draw_molecules import molecules_svg
+from smpgnn.inference.explain_tables import explain_molecules
+from smpgnn.inference.predict import load
 
 FIGURE = Path(__file__).resolve().parent / "figures" / "explain.svg"
 #: An aromatic acid, a ring of eight with a tail, an ion.

@@ -13,10 +13,10 @@ from typing import Any
 
 from blocks import ROOT, fill_documents, write_document
 
-from smpgnn.options import read_config
-from smpgnn.report.collect import Summary, TableReport, collect
-from smpgnn.report.markdown import FIGURES, markdown, missing_text, number, seeds_text
-from smpgnn.report.page import figure_files
+from smpgnn.config.options import read_config
+from smpgnn.paper.report.collect import Summary, TableReport, collect
+from smpgnn.paper.report.markdown import FIGURES, markdown, missing_text, number, seeds_text
+from smpgnn.paper.report.page import figure_files
 
 REPORT = collect(ROOT / "results")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from blocks import ROOT, fill_documents
 
-from smpgnn.theory.registry import LISTINGS
+from smpgnn.paper.theory.registry import LISTINGS
 
 RESULTS = ROOT / "results" / "theory"
 #: Numbers of layers in the table of colours.
@@ -35,8 +35,8 @@ def power(value: float) -> str:
 
 def programs() -> str:
     return "\n".join(
-        f"- [{listing.name}]({listing.page}), `smpgnn theory {listing.name}`: {listing.claim}."
-        for listing in LISTINGS
+        f"- [{one.name}]({one.page}), `smpgnn paper theory {one.name}`: {one.claim}."
+        for one in LISTINGS
     )
 
 
@@ -148,7 +148,7 @@ def families() -> str:
 
 
 def expressivity() -> str:
-    from smpgnn.theory.expressivity import BOUND
+    from smpgnn.paper.theory.expressivity import BOUND
 
     record = read("expressivity")
     names = [size["family"] for size in record["families"]]
@@ -164,7 +164,7 @@ def expressivity() -> str:
 
 
 def measured() -> str:
-    from smpgnn.theory.expressivity import FACTOR, FLOOR, LIMIT
+    from smpgnn.paper.theory.expressivity import FACTOR, FLOOR, LIMIT
 
     record = read("expressivity")
     settings = record["settings"]

@@ -5,8 +5,9 @@ python docs/ship_zinc.py MODEL.safetensors --record results/…/…-seed0.json  
 python docs/ship_zinc.py              # the card of the model that ships, anew
 python docs/ship_zinc.py --check      # exit 1 where the card is not what the record says
 
-The run, of `smpgnn train zinc` or `smpgnn reproduce`, is to be chosen by its validation metric. A
-table's record says how its model was made; the weights are those that the run left behind.
+The run, of `smpgnn train zinc` or `smpgnn paper reproduce`, is to be chosen by its validation
+metric. A table's record says how its model was made; the weights are those that the run left
+behind.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 
 import yaml
 
+from smpgnn.config.options import ZincOptions
 from smpgnn.errors import InputError
-from smpgnn.experiments.records import read_record
-from smpgnn.experiments.tables import TABLES
 from smpgnn.files import replacing, write_text
-from smpgnn.options import ZincOptions
+from smpgnn.paper.experiments.records import read_record
+from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.training.run_folder import PLACE, RunFolder
 from smpgnn.training.saved import load_model
 
@@ -123,7 +124,7 @@ def card(content: dict[str, Any], size: int) -> str:
         *results,
         "",
         f"One run, {run.get('record', 'seed ' + str(run['seed']))}; the spread over seeds is in "
-        "the results of the tables (`smpgnn report`).",
+        "the results of the tables (`smpgnn paper report`).",
         "",
         "**Limits.** Atoms are described by the types that the benchmark has: a molecule with "
         "another one gets no prediction, and the column `error` says so. Molecules unlike those of "

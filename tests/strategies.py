@@ -13,7 +13,7 @@ from oracle import DenseGraph
 from torch import Tensor, nn
 
 from smpgnn import ContextIndex, LocalContext, Topology
-from smpgnn.rows import BallRows, IdentifierRows
+from smpgnn.contexts.rows import BallRows, IdentifierRows
 
 #: Schemes that compute what the paper says, and all of them.
 EXACT = ["onehot", "coloring", "neighborhood"]

@@ -11,11 +11,11 @@ from strategies import ODD, SCHEMES, Case, assert_same, cycle, gradients, make_c
 from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.catalogue import ENTRIES, Entry
+from smpgnn.config.catalogue import ENTRIES, Entry
+from smpgnn.config.options import CyclesOptions, with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.ops import neighbor
-from smpgnn.options import CyclesOptions, with_values
 from smpgnn.pooling import SetToSet
 from smpgnn.training.network import run_network
 from smpgnn.training.prepare import assemble

@@ -17,12 +17,12 @@ from cli.commands import done, smpgnn
 
 import smpgnn as package
 from smpgnn import pretrained
+from smpgnn.config.options import ZincOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.zinc_vocabulary import ZincFeaturizer
-from smpgnn.experiments.protocol import settings_of
-from smpgnn.experiments.records import Curves, Record, write_record
-from smpgnn.options import ZincOptions
-from smpgnn.training.predict import load
+from smpgnn.inference.predict import load
+from smpgnn.paper.experiments.protocol import settings_of
+from smpgnn.paper.experiments.records import Curves, Record, write_record
 from smpgnn.training.prepare import assemble, prepare
 from smpgnn.training.saved import SavedModel, save_model
 from smpgnn.training.tasks import Regression

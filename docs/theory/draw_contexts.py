@@ -12,11 +12,11 @@ import matplotlib
 import networkx as nx
 from torch import Tensor
 
-from smpgnn.theory.embedding import TOLERANCE
-from smpgnn.theory.reconstruction import channels_of, reconstruction
-from smpgnn.theory.small_graphs import adjacency_matrix, undirected
-from smpgnn.theory.three_steps import decode
-from smpgnn.theory.warm_up import receptive_fields, warm_up
+from smpgnn.paper.theory.embedding import TOLERANCE
+from smpgnn.paper.theory.reconstruction import channels_of, reconstruction
+from smpgnn.paper.theory.small_graphs import adjacency_matrix, undirected
+from smpgnn.paper.theory.three_steps import decode
+from smpgnn.paper.theory.warm_up import receptive_fields, warm_up
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import networkx as nx
 from PIL import Image
 
-from smpgnn.theory.families import moebius_ladder, prism
+from smpgnn.paper.theory.families import moebius_ladder, prism
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parents[1] / "results" / "theory"

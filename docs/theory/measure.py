@@ -1,4 +1,4 @@
-"""Write the records of four programs of `smpgnn theory` to results/theory.
+"""Write the records of four programs of `smpgnn paper theory` to results/theory.
 
 python docs/theory/measure.py                  # about two minutes on one core
 python docs/theory/measure.py mpnn coloring    # some of them
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from smpgnn.files import write_text
-from smpgnn.theory import colors, expressivity, proposition_1, proposition_2
+from smpgnn.paper.theory import colors, expressivity, proposition_1, proposition_2
 
 FOLDER = Path(__file__).resolve().parents[2] / "results" / "theory"
 

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smpgnn.api import train
-    from smpgnn.context import LocalContext
+    from smpgnn.contexts.context import LocalContext
+    from smpgnn.contexts.index import ContextIndex
+    from smpgnn.contexts.receptive_field import TargetLoader
+    from smpgnn.contexts.topology import Topology
+    from smpgnn.contexts.transforms import AddIdentifiers, context_index
     from smpgnn.errors import InputError
-    from smpgnn.index import ContextIndex
+    from smpgnn.inference.predict import Model, load
     from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
     from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
     from smpgnn.pooling import GraphExtractor, NodeExtractor
-    from smpgnn.receptive_field import TargetLoader
-    from smpgnn.topology import Topology
-    from smpgnn.training.predict import Model, load
-    from smpgnn.transforms import AddIdentifiers, context_index
 
 __version__ = "0.1.0"
 
 # Names are loaded when first used: `import smpgnn` itself stays quick, and so does `smpgnn --help`.
 _HOME = {
-    "AddIdentifiers": "transforms",
-    "ContextIndex": "index",
+    "AddIdentifiers": "contexts.transforms",
+    "ContextIndex": "contexts.index",
     "DefaultSMPLayer": "layers",
     "FastSMPLayer": "layers",
     "GraphExtractor": "pooling",
     "InputError": "errors",
-    "LocalContext": "context",
-    "Model": "training.predict",
+    "LocalContext": "contexts.context",
+    "Model": "inference.predict",
     "MPNN": "models",
     "MultiTaskMPNN": "models",
     "MultiTaskSMP": "models",
@@ -37,10 +37,10 @@ _HOME = {
     "SMP": "models",
     "SMPLayer": "layers",
     "SetLinear": "layers",
-    "TargetLoader": "receptive_field",
-    "Topology": "topology",
-    "context_index": "transforms",
-    "load": "training.predict",
+    "TargetLoader": "contexts.receptive_field",
+    "Topology": "contexts.topology",
+    "context_index": "contexts.transforms",
+    "load": "inference.predict",
     "train": "api",
 }
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from smpgnn.config.options import TASKS, GraphsOptions, with_values
+from smpgnn.config.presets import PAPER, paper_preset
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS, GraphsOptions, with_values
-from smpgnn.presets import PAPER, paper_preset
 
 if TYPE_CHECKING:
     from smpgnn.training.prepare import Prepared

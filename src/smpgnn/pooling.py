@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.catalogue import READOUTS
-from smpgnn.context import LocalContext
+from smpgnn.config.catalogue import READOUTS
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.index import ContextIndex
 from smpgnn.ops import NodeSets, pool_contexts, set_to_set
 
 

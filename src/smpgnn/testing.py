@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import LocalContext
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.topology import Topology
 from smpgnn.layers.base import SMPLayer
-from smpgnn.topology import Topology
 
 Network = Callable[..., Any]
 

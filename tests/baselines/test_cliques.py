@@ -13,11 +13,11 @@ from torch_geometric.data import Data
 
 from smpgnn.baselines.cliques import Cliques, JunctionTrees
 from smpgnn.baselines.tree_decomposition import junction_trees
-from smpgnn.data.padded import Capacity, PaddedStore
-from smpgnn.data.padded_rows import DataNodes
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.padded_rows import DataNodes
+from smpgnn.contexts.topology import Topology
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import SparseSum
-from smpgnn.topology import Topology
 
 STAR = undirected(5, [(0, k) for k in range(1, 5)])
 GRAPHS = [path(4), ODD["edgeless"], BARBELL, ODD["loops"], STAR, ODD["single"], cycle(5)]

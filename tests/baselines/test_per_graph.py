@@ -6,7 +6,7 @@ import torch
 from strategies import ODD, make_case, path
 
 from smpgnn.baselines.per_graph import split_graphs
-from smpgnn.topology import Topology
+from smpgnn.contexts.topology import Topology
 
 
 def test_splits_in_local_numbers() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from smpgnn import InputError
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.random_identifiers import RandomIdentifierGIN
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.testing import assert_batch_invariant, assert_equivariant
 
 

@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from smpgnn import InputError
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.relational_pooling import RelationalPooling
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.testing import assert_batch_invariant, assert_equivariant
 
 

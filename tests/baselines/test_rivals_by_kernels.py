@@ -18,11 +18,11 @@ from smpgnn.baselines.gine import GINE
 from smpgnn.baselines.junction_tree import JunctionTreeMPNN
 from smpgnn.baselines.mpnn_sum import MPNNSum
 from smpgnn.baselines.pna import PNA
-from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.steps import data_rows, run_padded, structures
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
-from smpgnn.topology import pointer
-from smpgnn.training.recorded import data_rows, run_padded, structures
 
 pytestmark = [
     pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),

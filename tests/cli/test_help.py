@@ -11,9 +11,9 @@ import pytest
 from commands import CYCLES, done, smpgnn
 
 from smpgnn import __version__
-from smpgnn.options import TASKS, from_config, read_config
+from smpgnn.config.options import TASKS, from_config, read_config
 
-VERBS = ("train", "evaluate", "predict", "info", "theory", "reproduce", "report")
+VERBS = ("train", "evaluate", "predict", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
 
 

@@ -14,7 +14,7 @@ import pytest
 from commands import done, molecules, smpgnn
 
 from smpgnn.data import table_writer, tables
-from smpgnn.training import predict
+from smpgnn.inference import predict
 
 
 def mixed() -> pd.DataFrame:

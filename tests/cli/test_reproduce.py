@@ -1,4 +1,4 @@
-"""`smpgnn reproduce` and `smpgnn report`: real commands, real processes, small trainings."""
+"""smpgnn paper reproduce and report: real commands, real processes, small trainings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from commands import done, smpgnn
 from training.processes import finish, start
 
-from smpgnn.experiments.records import read_records
+from smpgnn.paper.experiments.records import read_records
 
 SMALL = (
     "--samples", "64", "--device", "cpu",
@@ -35,7 +35,7 @@ def wait_for_two_runs(process: subprocess.Popen[str], work: Path) -> None:
 def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path) -> None:
     results, work = tmp_path / "results", tmp_path / "work"
     command = [
-        "reproduce", "cycle_detection", "--rows", "SMP", "GIN", "--cells", "4-12",
+        "paper", "reproduce", "cycle_detection", "--rows", "SMP", "GIN", "--cells", "4-12",
         "--seeds", "3", "--jobs", "2", "--epochs", str(EPOCHS),
         *SMALL, "towers=3",  # which does not divide the channels of SMP; GIN has none
         "--results", str(results), "--work-dir", str(work),
@@ -85,14 +85,14 @@ def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path)
     assert finished.err == ""
 
     page = tmp_path / "out" / "report.html"
-    done("report", "--results", results, "-o", page, "--markdown", tmp_path / "r.md")
+    done("paper", "report", "--results", results, "-o", page, "--markdown", tmp_path / "r.md")
     assert "Reduced runs" in page.read_text()
     assert f"| GIN | {record.value:.1f} |" in (tmp_path / "r.md").read_text()
 
 
 def test_the_time_limit_ends_it_in_good_order(tmp_path: Path) -> None:
     found = smpgnn(
-        "reproduce", "cycle_detection", "--rows", "GIN", "--cells", "4-12", "--seeds", "0",
+        "paper", "reproduce", "cycle_detection", "--rows", "GIN", "--cells", "4-12", "--seeds", "0",
         "--no-search", "--minutes", "0.01", "--epochs", "100000", *SMALL,
         "--results", tmp_path / "r", "--work-dir", tmp_path / "w",
     )  # fmt: skip
@@ -104,12 +104,13 @@ def test_the_time_limit_ends_it_in_good_order(tmp_path: Path) -> None:
 def test_two_do_not_work_in_the_same_folder(tmp_path: Path) -> None:
     fcntl = pytest.importorskip("fcntl")
     (tmp_path / "w" / "zinc").mkdir(parents=True)
-    words = ("reproduce", "zinc", "--results", tmp_path / "r", "--work-dir", tmp_path / "w")
+    places = ("--results", tmp_path / "r", "--work-dir", tmp_path / "w")
+    words = ("paper", "reproduce", "zinc", *places)
     with (tmp_path / "w" / "zinc" / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         found = smpgnn(*words)
     assert found.status == 2
-    assert "another smpgnn reproduce works there: wait for its end, or take another" in found.err
+    assert "another smpgnn paper reproduce works there: wait for its end, or choose" in found.err
 
 
 def test_a_dry_run_needs_no_torch(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_a_dry_run_needs_no_torch(tmp_path: Path) -> None:
         "import sys; from smpgnn.cli.main import run\n"
         "run(sys.argv[1:]); print(sorted({'torch', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
-    words = ["reproduce", "zinc", "--dry-run", "--results", str(tmp_path)]
+    words = ["paper", "reproduce", "zinc", "--dry-run", "--results", str(tmp_path)]
     found = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120
     )
@@ -130,15 +131,15 @@ def test_a_dry_run_needs_no_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("reproduce cycels", "TABLE 'cycels': there is none of this name"),
-        ("reproduce zinc --rows SMB", "--rows 'SMB': there is none of this name; known are:"),
-        ("reproduce zinc --jobs 0", "--jobs: must be a whole number from 1 to 1000, not '0'"),
-        ("reproduce zinc --minutes nan", "--minutes nan: must be 0 or more."),
-        ("reproduce zinc --set epochs", "--set epochs: must be NAME=VALUE"),
-        ("reproduce zinc --set depth=3", "--set: unknown key 'depth'"),
-        ("reproduce zinc --seed 1", "unknown argument '--seed': did you mean --seeds?"),
-        ("reproduce", "the following arguments are required: TABLE"),
-        ("report --results nowhere", "nowhere: there is no such folder"),
+        ("paper reproduce cycels", "TABLE 'cycels': there is none of this name"),
+        ("paper reproduce zinc --rows SMB", "--rows 'SMB': there is none of this name; known are:"),
+        ("paper reproduce zinc --jobs 0", "--jobs: must be a whole number from 1 to 1000, not '0'"),
+        ("paper reproduce zinc --minutes nan", "--minutes nan: must be 0 or more."),
+        ("paper reproduce zinc --set epochs", "--set epochs: must be NAME=VALUE"),
+        ("paper reproduce zinc --set depth=3", "--set: unknown key 'depth'"),
+        ("paper reproduce zinc --seed 1", "unknown argument '--seed': did you mean --seeds?"),
+        ("paper reproduce", "the following arguments are required: TABLE"),
+        ("paper report --results nowhere", "nowhere: there is no such folder"),
     ],
 )
 def test_bad_words_are_one_sentence(words: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""smpgnn theory: the list, the programs, and what is wrong in one sentence."""
+"""smpgnn paper theory: the list, the programs, and what is wrong in one sentence."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from commands import done, smpgnn
 
-from smpgnn.theory.registry import LISTINGS
+from smpgnn.paper.theory.registry import LISTINGS
 
 
 def test_list() -> None:
-    lines = done("theory").out.splitlines()
+    lines = done("paper", "theory").out.splitlines()
     assert len(lines) == len(LISTINGS) + 1
     for line, listing in zip(lines, LISTINGS, strict=False):
         assert line.split(maxsplit=1) == [listing.name, listing.claim]
 
 
-@pytest.mark.parametrize("words", ["theory", "theory --help", "theory expressivity --help"])
+@pytest.mark.parametrize("words", ["", " --help", " expressivity --help"])
 def test_list_and_help_need_no_torch(words: str) -> None:
     code = (
         "import sys; from smpgnn.cli.main import main\n"
@@ -30,7 +30,10 @@ def test_list_and_help_need_no_torch(words: str) -> None:
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, "paper", "theory", *words.split()],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert found.stdout
     assert found.stderr == "[]\n"
@@ -38,30 +41,30 @@ def test_list_and_help_need_no_torch(words: str) -> None:
 
 @pytest.mark.parametrize("words", [[], *([listing.name] for listing in LISTINGS), ["all"]])
 def test_help_shows_an_example(words: list[str]) -> None:
-    found = done("theory", *words, "--help")
-    assert " ".join(["smpgnn theory", *words]) in found.out.split("example", 1)[1]
+    found = done("paper", "theory", *words, "--help")
+    assert " ".join(["smpgnn paper theory", *words]) in found.out.split("example", 1)[1]
 
 
 def test_one_program() -> None:
-    out = done("theory", "mpnn").out
+    out = done("paper", "theory", "mpnn").out
     assert out.startswith("mpnn: Proposition 1")
     assert "12 and 0" in out
 
 
 def test_all_runs_each_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    import smpgnn.cli.theory as verb
+    import smpgnn.paper.cli.theory as verb
 
     quick = tuple(listing for listing in LISTINGS if listing.name in ("mpnn", "ppgn"))
     monkeypatch.setattr(verb, "LISTINGS", quick)
-    out = done("theory", "all").out
+    out = done("paper", "theory", "all").out
     assert out.index("mpnn: Proposition 1") < out.index("ppgn: Proposition 2")
 
 
 def test_expressivity_with_options(tmp_path: Path) -> None:
     file = tmp_path / "counts.json"
     out = done(
-        "theory", "expressivity", "--model", "fast-smp", "gin", "gin", "--families", "regular",
-        "--seeds", 1, "--layers", 4, "--width", 8, "--output", file,
+        "paper", "theory", "expressivity", "--model", "fast-smp", "gin", "gin", "--families",
+        "regular", "--seeds", 1, "--layers", 4, "--width", 8, "--output", file,
     ).out  # fmt: skip
     assert "fast-smp (within SMP)" in out
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -71,11 +74,12 @@ def test_expressivity_with_options(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_fails_is_said_and_has_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    from smpgnn.theory.expressivity import BOUND
+    from smpgnn.paper.theory.expressivity import BOUND
 
     monkeypatch.setitem(BOUND, "fast-smp", "1-WL")
     found = smpgnn(
-        "theory", "expressivity", "--model", "fast-smp", "--families", "regular", "--seeds", 1
+        *("paper", "theory", "expressivity", "--model", "fast-smp"),
+        *("--families", "regular", "--seeds", 1),
     )
     assert found.status == 1
     assert found.err.startswith("smpgnn: the claim does not hold: fast-smp tells apart")
@@ -84,13 +88,13 @@ def test_a_claim_that_fails_is_said_and_has_status_1(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("theory nope", "invalid choice: 'nope'"),
-        ("theory mpnn --seeds 3", "unknown argument '--seeds'"),
-        ("theory expressivity --model cnn", "--model: invalid choice: 'cnn'"),
-        ("theory expressivity --families trees", "--families: invalid choice: 'trees'"),
-        ("theory expressivity --seeds 0", "--seeds: must be a whole number from 1 to"),
-        ("theory expressivity --seeds few", "--seeds: must be a whole number"),
-        ("theory expressivity --sead 1", "did you mean --seeds?"),
+        ("paper theory nope", "invalid choice: 'nope'"),
+        ("paper theory mpnn --seeds 3", "unknown argument '--seeds'"),
+        ("paper theory expressivity --model cnn", "--model: invalid choice: 'cnn'"),
+        ("paper theory expressivity --families trees", "--families: invalid choice: 'trees'"),
+        ("paper theory expressivity --seeds 0", "--seeds: must be a whole number from 1 to"),
+        ("paper theory expressivity --seeds few", "--seeds: must be a whole number"),
+        ("paper theory expressivity --sead 1", "did you mean --seeds?"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_2(words: str, message: str) -> None:

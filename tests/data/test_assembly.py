@@ -10,11 +10,11 @@ import torch
 from strategies import ODD, cycle, make_case, path
 from torch import Tensor
 
-from smpgnn.data.padded import Capacity, PaddedStore
-from smpgnn.data.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
-from smpgnn.topology import pointer
 
 pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 

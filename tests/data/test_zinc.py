@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from smpgnn.cli.main import run
+from smpgnn.config.options import TASKS
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
 from smpgnn.data.zinc import NUM_ATOM_TYPES, NUM_BOND_TYPES, zinc_splits
 from smpgnn.errors import InputError
-from smpgnn.options import TASKS
 
 SPLITS = ("train", "val", "test")
 

@@ -49,7 +49,7 @@ def yaml_case(random: Random) -> Case:
 
 def _settings(random: Random, task: str) -> bytes:
     """A few settings that exist, with values of any kind."""
-    from smpgnn.options import TASKS
+    from smpgnn.config.options import TASKS
 
     entries = fields(TASKS[random.choice((task, "molecules"))])
     lines = [f"task_type: {task}"] if random.random() < 0.3 else []
@@ -70,7 +70,7 @@ def _settings(random: Random, task: str) -> bytes:
 
 @cache
 def _seeds() -> list[bytes]:
-    from smpgnn.options import TASKS, to_yaml
+    from smpgnn.config.options import TASKS, to_yaml
 
     short = b"model: fast-smp\nhidden_channels: 8\nlr: 1e-3\nsplit_fractions: [0.8, 0.1, 0.1]\n"
     return [*(to_yaml(kind()).encode() for kind in TASKS.values()), short, *corpus("yaml")]

@@ -77,7 +77,7 @@ class Program:
 
         from smpgnn.cli import interrupts
         from smpgnn.cli import main as entry
-        from smpgnn.training import predict
+        from smpgnn.inference import predict
 
         stack, fit, load = self._stack, Trainer.fit, predict.load_model
         loaded = functools.cache(load)

@@ -68,9 +68,10 @@ _LINES = (
     "explain MOLECULES data.csv -o out.csv --steps 1 --figures fig",
     "info MOLECULES", "info data.csv", "info models", "info pretrained",
     "info cycles --batch-size 4 --model smp --identifiers local --context-radius 2",
-    "reproduce cycle_detection --dry-run --rows SMP --cells 4-12 --seeds 0 --set lr=1",
-    "report --results folder -o page.html --markdown page.md",
-    "theory", "theory expressivity --families csl --model gin --layers 1 --seeds 1 --width 2",
+    "paper reproduce cycle_detection --dry-run --rows SMP --cells 4-12 --seeds 0 --set lr=1",
+    "paper report --results folder -o page.html --markdown page.md",
+    "paper theory",
+    "paper theory expressivity --families csl --model gin --layers 1 --seeds 1 --width 2",
 )  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def _mangled(random: Random, word: str) -> str:
 
 def _line(random: Random) -> list[str]:
     """A verb with options that it has, and values of any kind."""
-    verb = random.choice(("train", "train", "train", "predict", "evaluate", "info", "report"))
+    verb = random.choice(("train", "train", "train", "predict", "evaluate", "info", "paper"))
     if verb == "train":
         line = random.choice([line for line in _LINES if line.startswith("train")])
         return [*line.split(), *_options(random, _parser_of(line.split()))]
@@ -165,7 +166,7 @@ def _harmless(random: Random, words: list[str]) -> list[str]:
     kept = [word.replace("\0", "") for word in words if not _leads_out(word)]
     if "reproduce" in kept and "--dry-run" not in kept:
         kept.append("--dry-run")
-    if "theory" in kept[:1] and kept[1:2] not in ([], ["expressivity"]):
+    if "theory" in kept[:2] and kept[2:3] not in ([], ["expressivity"]):
         kept = kept[:1]
     for name in _LONG & set(kept):
         place = kept.index(name)

@@ -23,14 +23,14 @@ from strategies import (
 )
 
 from smpgnn import MPNN, SMP, InputError, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.steps import run_padded
+from smpgnn.config.options import PropertiesOptions
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops import backend
-from smpgnn.options import PropertiesOptions
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 from smpgnn.training.prepare import prepare
-from smpgnn.training.recorded import run_padded
 
 OPTIONS: list[dict[str, Any]] = [
     {"announced_channels": 1},

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn import MPNN, SMP, ContextIndex, LocalContext, MultiTaskSMP, SMPLayer
+from smpgnn.config.options import ZincOptions
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import ZincOptions
 
 GRAPHS = [path(6), cycle(5), *ODD.values()]
 NETWORKS: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 
 from smpgnn import MPNN, InputError, MultiTaskSMP
-from smpgnn.catalogue import ENTRIES
+from smpgnn.config.catalogue import ENTRIES
 from smpgnn.models.registry import NetworkSpec
 
 #: Kind of norm, its place, and whether the network is in training.

@@ -11,11 +11,11 @@ from strategies import ODD, assert_same, cycle, make_case, path, randomize
 
 from smpgnn import MultiTaskMPNN, MultiTaskSMP
 from smpgnn.baselines.gine import MultiTaskGINE
-from smpgnn.data.padded import Capacity, PaddedStore
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.steps import data_rows, run_padded
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
-from smpgnn.topology import pointer
-from smpgnn.training.recorded import data_rows, run_padded
 
 pytestmark = [
     pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),

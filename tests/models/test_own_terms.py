@@ -11,8 +11,8 @@ from hypothesis import given
 from strategies import Structure, assert_same, batches, make_case, path, randomize, seeds
 
 from smpgnn import SMP
+from smpgnn.config.options import ZincOptions
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import ZincOptions
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 
 OPTIONS: list[dict[str, Any]] = [

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from smpgnn.catalogue import ENTRIES, Entry
+from smpgnn.config.catalogue import ENTRIES, Entry
+from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions, with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
-from smpgnn.options import CyclesOptions, PropertiesOptions, TrainOptions, with_values
 from smpgnn.training.network import run_network
 from smpgnn.training.prepare import Prepared, assemble
 from smpgnn.training.saved import SavedModel, load_model, save_model

@@ -11,7 +11,7 @@ from small_networks import OPTIONS, make
 from strategies import ODD, SCHEMES, Structure, assert_same, batches, cycle, make_case, path, seeds
 
 from smpgnn import MPNN, SMP, ContextIndex
-from smpgnn.rows import IdentifierRows
+from smpgnn.contexts.rows import IdentifierRows
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from strategies import ODD, make_case, path
 
-from smpgnn.index import ContextIndex
-from smpgnn.layout import RowLayout
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.layout import RowLayout
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GRAPHS = [path(18), ODD["empty"], ODD["loops"], ODD["directed cycle"], path(1)]

@@ -11,10 +11,10 @@ from odd_layouts import DEVICE, make_layout
 from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
 from torch import Tensor
 
-from smpgnn.context import LocalContext, ScaledContext
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.context import LocalContext, ScaledContext
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.layers import RowBatchNorm
-from smpgnn.layout import RowLayout
 from smpgnn.ops import backend
 from smpgnn.ops.batch_norm import batch_norm_reference
 

@@ -7,7 +7,7 @@ import torch
 from strategies import ODD, assert_same, make_case, path
 from torch import Tensor
 
-from smpgnn.incidence import Incidence
+from smpgnn.contexts.incidence import Incidence
 from smpgnn.ops import backend
 from smpgnn.ops.aggregate import aggregate, aggregate_reference
 from smpgnn.ops.attention import attention, attention_reference

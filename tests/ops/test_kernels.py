@@ -12,6 +12,7 @@ pytest.importorskip("triton", reason="needs triton")
 
 
 from smpgnn import ContextIndex
+from smpgnn.contexts.topology import pointer
 from smpgnn.ops import tiles
 from smpgnn.ops.default_core import DefaultWeights, default_core_reference
 from smpgnn.ops.default_core import kernel as default
@@ -27,7 +28,6 @@ from smpgnn.ops.set_map import kernel as set_map
 from smpgnn.ops.set_map import set_linear_reference
 from smpgnn.ops.sparse import kernel as segment
 from smpgnn.ops.sparse import segment_max
-from smpgnn.topology import pointer
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from strategies import ODD, assert_same, cycle, make_case, path
 from torch import Tensor
 
-from smpgnn.layout import RowLayout
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.ops import backend
 from smpgnn.ops.perceptron import Maps, perceptron, perceptron_reference
 

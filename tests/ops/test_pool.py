@@ -10,9 +10,9 @@ import torch
 from strategies import ODD, SCHEMES, assert_same, cycle, make_case, path, randomize
 from torch import Tensor
 
-from smpgnn.context import LocalContext
-from smpgnn.index import ContextIndex
-from smpgnn.layout import RowLayout
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.ops import backend, pool_contexts
 from smpgnn.ops.pool import pool_contexts_reference
 from smpgnn.pooling import NodeExtractor, RowExtractor

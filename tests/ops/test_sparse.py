@@ -10,9 +10,9 @@ from strategies import assert_same, seeds
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
+from smpgnn.contexts.topology import pointer
 from smpgnn.ops import SparseSum, expand_rows, segment_max, segment_sum
 from smpgnn.ops.sparse import segment_matrices, sparse_apply
-from smpgnn.topology import pointer
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from smpgnn.config.options import CyclesOptions
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
 from smpgnn.training import memory
 from smpgnn.training.estimate import step_memory
 from smpgnn.training.loader import BatchLoader

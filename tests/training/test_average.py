@@ -15,10 +15,10 @@ from small_runs import CYCLES, lines, record, words
 from torch import Tensor, nn
 
 import smpgnn
+from smpgnn.config.options import CyclesOptions, with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.errors import InputError
-from smpgnn.options import CyclesOptions, with_values
 from smpgnn.training.average import WeightAverage
 from smpgnn.training.module import GraphModule
 from smpgnn.training.prepare import assemble, prepare

@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 from small_runs import CYCLES, lines, rings
 
 import smpgnn
+from smpgnn.config.options import MODELS, GraphsOptions
 from smpgnn.errors import InputError
-from smpgnn.options import MODELS, GraphsOptions
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import FORMAT, OLD_FORMAT, load_model, save_model
 from smpgnn.training.train import Result

@@ -13,21 +13,21 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import smpgnn
-from smpgnn.catalogue import MODELS
+from smpgnn.capture.memory import LIBRARIES_BESIDE, recorded_memory
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.padded_rows import DataLocal, DataOneHot
+from smpgnn.config.catalogue import MODELS
+from smpgnn.config.options import CyclesOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
-from smpgnn.data.padded import Capacity, PaddedStore
-from smpgnn.data.padded_rows import DataLocal, DataOneHot
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
 from smpgnn.training import memory
 from smpgnn.training.estimate import count_parameters, step_memory
 from smpgnn.training.loader import store_bytes
 from smpgnn.training.memory import available_bytes, check_memory, largest_batch_memory
-from smpgnn.training.recorded_memory import LIBRARIES_BESIDE, recorded_memory
 from smpgnn.training.row_counts import count_rows
 
 CPU = torch.device("cpu")

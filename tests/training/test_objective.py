@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from smpgnn.config.options import PropertiesOptions
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphBatch
-from smpgnn.options import PropertiesOptions
 from smpgnn.training.module import GraphModule
 from smpgnn.training.objective import LEAST_ERROR, LogErrors
 from smpgnn.training.tasks import GraphProperties

@@ -10,10 +10,10 @@ import pytest
 import torch
 from small_runs import rings
 
+from smpgnn.config.options import GraphsOptions, PropertiesOptions, TrainOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
-from smpgnn.options import GraphsOptions, PropertiesOptions, TrainOptions
 from smpgnn.training.prepare import Prepared, assemble
 from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
 from smpgnn.training.train import Result, evaluate_store, train_run

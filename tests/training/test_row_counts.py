@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from strategies import ODD, SCHEMES, Structure, batches, cycle, long_structures, path
 
 from smpgnn import Topology
+from smpgnn.config.options import CyclesOptions
+from smpgnn.contexts.growing import GrowingIndex
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
-from smpgnn.growth import GrowingIndex
-from smpgnn.index import ContextIndex
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import CyclesOptions
-from smpgnn.topology import pointer
 from smpgnn.training import row_counts
 from smpgnn.training.row_counts import BatchRows, count_largest, count_rows
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smpgnn.options import CyclesOptions
-from smpgnn.presets import paper_preset
+from smpgnn.config.options import CyclesOptions
+from smpgnn.config.presets import paper_preset
 from smpgnn.training.schedule import Plateau, rate_factor
 
 STEPS = 10

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from smpgnn.config.options import ZincOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.zinc import zinc_splits
-from smpgnn.options import ZincOptions
-from smpgnn.training.predict import Model
+from smpgnn.inference.predict import Model
 from smpgnn.training.prepare import assemble
 from smpgnn.training.tasks import Regression
 from smpgnn.training.train import train_run

@@ -12,9 +12,9 @@ import torch
 from small_runs import CYCLES, GRAPHS, lines, record, ring, rings, words
 
 import smpgnn
+from smpgnn.config.options import MODELS, CyclesOptions, from_config, read_config, with_values
 from smpgnn.data.base import Splits
 from smpgnn.errors import InputError
-from smpgnn.options import MODELS, CyclesOptions, from_config, read_config, with_values
 from smpgnn.training import memory
 from smpgnn.training.loader import StoreDataModule
 from smpgnn.training.prepare import prepare

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from smpgnn.context import LocalContext
-from smpgnn.layout import RowLayout
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.layout import RowLayout
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 
 from smpgnn.baselines.tree_decomposition import junction_trees
-from smpgnn.caching import cached_property
-from smpgnn.data.padded import Capacity, PaddedStore, usual_room
-from smpgnn.data.padded_rows import DataNodes
+from smpgnn.capture.padded import Capacity, PaddedStore, usual_room
+from smpgnn.capture.padded_rows import DataNodes
+from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.structure import Cut, GraphStructure, PreparedStructure
+from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.data.store import GraphStore
-from smpgnn.index import ContextIndex
 from smpgnn.ops import SparseSum
 from smpgnn.ops.assembly import entries
 from smpgnn.ops.sparse import sparse_apply
-from smpgnn.structure import Cut, GraphStructure, PreparedStructure
-from smpgnn.topology import Topology, pointer, take
 
 
 @dataclass(frozen=True, eq=False)

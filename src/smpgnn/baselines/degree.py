@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.inputs import InputIndex, OwnInput
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
-from smpgnn.index import ContextIndex
 
 
 class DegreeGIN(OwnInput, GIN):

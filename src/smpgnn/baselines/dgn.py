@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from smpgnn.baselines.directions import DirectionalFields
 from smpgnn.baselines.pna import mean_log_degree, set_degrees
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN

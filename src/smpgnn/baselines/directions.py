@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from smpgnn.baselines.per_graph import CACHE_SIZE, GraphKey, split_graphs
-from smpgnn.structure import Cut, GraphStructure, PreparedStructure
-from smpgnn.topology import Topology
+from smpgnn.contexts.structure import Cut, GraphStructure, PreparedStructure
+from smpgnn.contexts.topology import Topology
 
 #: Added to the norm of a field, as in the authors' code.
 EPSILON = 1e-5

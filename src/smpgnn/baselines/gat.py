@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN

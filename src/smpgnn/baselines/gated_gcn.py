@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.carried import CarryingContext, normalize
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.backbone import Backbone

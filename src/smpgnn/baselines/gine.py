@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
-from smpgnn.context import LocalContext
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN

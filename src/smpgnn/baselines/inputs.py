@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.caching import cached_property
-from smpgnn.context import LocalContext
+from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.identifiers import onehot_identifiers
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.errors import check_counts
-from smpgnn.identifiers import onehot_identifiers
-from smpgnn.index import ContextIndex
-from smpgnn.layout import RowLayout
 from smpgnn.models.smp import SMP, Reader
 from smpgnn.ops import Routes, SparseSum
 

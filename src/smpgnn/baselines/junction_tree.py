@@ -14,9 +14,9 @@ from smpgnn.baselines.gated_gcn import follow_one_another
 from smpgnn.baselines.gine import GINELayer
 from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
 from smpgnn.baselines.tree_decomposition import NUM_KINDS
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.smp import MPNN

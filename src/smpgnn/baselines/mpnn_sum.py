@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from smpgnn.baselines.pna import PNALayer
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN

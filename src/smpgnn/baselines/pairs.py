@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.baselines.inputs import InputIndex, OwnInput
-from smpgnn.caching import cached_property, outside_inference_mode
+from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.identifiers import onehot_identifiers
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.rows import IdentifierRows
+from smpgnn.contexts.topology import take
 from smpgnn.errors import InputError
-from smpgnn.identifiers import onehot_identifiers
-from smpgnn.index import ContextIndex
 from smpgnn.ops.backend import fused, transformed
-from smpgnn.rows import IdentifierRows
-from smpgnn.topology import take
 
 
 class PairIndex(InputIndex):
@@ -32,7 +32,7 @@ class PairIndex(InputIndex):
     """
 
     @classmethod
-    @outside_inference_mode
+    @outside_modes
     def of(cls, index: ContextIndex) -> PairIndex:
         """From an index of one-hot identifiers."""
         if isinstance(index, PairIndex):

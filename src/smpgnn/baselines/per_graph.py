@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from smpgnn.topology import Topology
+from smpgnn.contexts.topology import Topology
 
 #: Graphs whose structure is remembered between calls; one takes about a kilobyte.
 CACHE_SIZE = 2**18

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from smpgnn.context import LocalContext, ScaledContext
-from smpgnn.layout import RowLayout
+from smpgnn.contexts.context import LocalContext, ScaledContext
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.ops.perceptron import Maps, perceptron
 
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
 from smpgnn.baselines.perceptrons import normal_input, run_perceptron
-from smpgnn.context import LocalContext
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.inputs import InputIndex, RandomInput
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
-from smpgnn.index import ContextIndex
 
 
 class RandomIdentifierGIN(RandomInput, GIN):

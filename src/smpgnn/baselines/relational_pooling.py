@@ -9,9 +9,9 @@ from torch import Tensor
 
 from smpgnn.baselines.gin import GIN
 from smpgnn.baselines.inputs import InputIndex, RandomInput
+from smpgnn.contexts.identifiers import onehot_identifiers
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError, check_counts
-from smpgnn.identifiers import onehot_identifiers
-from smpgnn.index import ContextIndex
 
 
 class RelationalPooling(RandomInput, GIN):

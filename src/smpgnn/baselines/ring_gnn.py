@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
-from smpgnn.context import LocalContext
-from smpgnn.index import ContextIndex
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.ops import add_product, expand_rows
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from smpgnn.baselines.per_graph import CACHE_SIZE, GraphKey, split_graphs
 from smpgnn.baselines.rings import relevant_cycles
-from smpgnn.topology import Topology
+from smpgnn.contexts.topology import Topology
 
 RING, BOND, BRIDGED, SINGLETON = range(4)
 NUM_KINDS = 4

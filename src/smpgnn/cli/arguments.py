@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any, NoReturn, get_type_hints
 
+from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError, nearest, quoted
-from smpgnn.options import TrainOptions
 
 
 class Parser(argparse.ArgumentParser):

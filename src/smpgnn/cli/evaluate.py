@@ -10,15 +10,15 @@ from pathlib import Path
 
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import import_trusted
+from smpgnn.config.options import TableOptions, ZincOptions
 from smpgnn.errors import InputError
-from smpgnn.options import TableOptions, ZincOptions
 from smpgnn.pretrained import named, shipped
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.training.evaluate import evaluate_file
-        from smpgnn.training.predict import load
+        from smpgnn.inference.evaluate import evaluate_file
+        from smpgnn.inference.predict import load
         from smpgnn.training.prepare import prepare
         from smpgnn.training.run_folder import RunFolder
         from smpgnn.training.train import evaluate_store

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.catalogue import EXPLAIN_STEPS
 from smpgnn.cli.arguments import whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
+from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
-    from smpgnn.training.explain_tables import Molecule
+    from smpgnn.inference.explain_tables import Molecule
 
 
 def add_explain(verbs: Any) -> None:
@@ -48,9 +48,9 @@ def add_explain(verbs: Any) -> None:
 def explain(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.data.tables import existing_file
-        from smpgnn.training.explain import explained
-        from smpgnn.training.explain_tables import explain_graphs, explain_table
-        from smpgnn.training.predict import load
+        from smpgnn.inference.explain import explained
+        from smpgnn.inference.explain_tables import explain_graphs, explain_table
+        from smpgnn.inference.predict import load
 
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:
@@ -99,9 +99,9 @@ def _say_missed(missed: float) -> None:
 def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:
     if folder is None:
         return lambda molecule, row: None
-    from smpgnn.experiments.names import file_name
     from smpgnn.files import write_text
-    from smpgnn.training.draw_molecules import molecules_svg
+    from smpgnn.inference.draw_molecules import molecules_svg
+    from smpgnn.paper.experiments.names import file_name
 
     place = Path(folder)
 

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.catalogue import ENTRIES
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import import_trusted
+from smpgnn.config.catalogue import ENTRIES
+from smpgnn.config.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
 from smpgnn.errors import InputError, shown
-from smpgnn.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
 from smpgnn.pretrained import NAMES, shipped
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _data_set(arguments: argparse.Namespace) -> int:
 
 def _recorded(prepared: Prepared, options: TrainOptions, batch_size: int) -> None:
     """What a training with recorded steps needs on the GPU."""
-    from smpgnn.training.recorded_memory import LIBRARIES, recorded_memory
+    from smpgnn.capture.memory import LIBRARIES, recorded_memory
 
     need = recorded_memory(
         prepared.splits,

@@ -11,14 +11,12 @@ from typing import Any
 from smpgnn.cli import interrupts
 from smpgnn.cli.arguments import Parser, add_options, whole_number
 from smpgnn.cli.explain import add_explain
-from smpgnn.cli.report import add_report
-from smpgnn.cli.reproduce import add_reproduce
 from smpgnn.cli.signals import raise_when_ended
-from smpgnn.cli.theory import add_theory
 from smpgnn.cli.trust import add_trust_pickle
+from smpgnn.config.options import TASKS
 from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.files import discard_unfinished
-from smpgnn.options import TASKS
+from smpgnn.paper.cli import add_paper
 
 EXAMPLES = {
     "cycles": "smpgnn train cycles --k 6 --n 42 --epochs 50 --output runs/cycles",
@@ -43,9 +41,7 @@ def build_parser() -> Parser:
     _add_predict(verbs)
     add_explain(verbs)
     _add_info(verbs)
-    add_reproduce(verbs)
-    add_report(verbs)
-    add_theory(verbs)
+    add_paper(verbs)
     return parser
 
 
@@ -182,12 +178,8 @@ def run(words: Sequence[str]) -> int:
         from smpgnn.cli.predict import predict as verb
     elif arguments.verb == "explain":
         from smpgnn.cli.explain import explain as verb
-    elif arguments.verb == "reproduce":
-        from smpgnn.cli.reproduce import reproduce as verb
-    elif arguments.verb == "report":
-        from smpgnn.cli.report import report as verb
-    elif arguments.verb == "theory":
-        from smpgnn.cli.theory import theory as verb
+    elif arguments.verb == "paper":
+        from smpgnn.paper.cli import paper as verb
     else:
         from smpgnn.cli.info import info as verb
     return verb(arguments)

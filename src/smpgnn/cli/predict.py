@@ -9,13 +9,13 @@ from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 
 if TYPE_CHECKING:
-    from smpgnn.training.predict import Written
+    from smpgnn.inference.predict import Written
 
 
 def predict(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.data.tables import existing_file
-        from smpgnn.training.predict import load, predict_graphs, predict_table
+        from smpgnn.inference.predict import load, predict_graphs, predict_table
 
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:

@@ -9,8 +9,7 @@ from shlex import quote
 
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import import_trusted
-from smpgnn.errors import InputError, Terminated
-from smpgnn.options import (
+from smpgnn.config.options import (
     TASKS,
     TrainOptions,
     ZincOptions,
@@ -18,7 +17,8 @@ from smpgnn.options import (
     to_yaml,
     with_values,
 )
-from smpgnn.presets import PAPER, paper_preset
+from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.errors import InputError, Terminated
 
 
 def chosen_options(arguments: argparse.Namespace) -> TrainOptions:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from smpgnn.config.plain import from_plain
 from smpgnn.data.raw_graph import RawGraph
 from smpgnn.data.tables import listing
 from smpgnn.data.targets import TargetSpec
 from smpgnn.errors import InputError, shown
-from smpgnn.plain import from_plain
 
 Level = Literal["graph", "node"]
 Part = Literal["node", "edge"]

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.structure import GraphStructure
 from smpgnn.errors import InputError, check_tensor
-from smpgnn.index import ContextIndex
-from smpgnn.structure import GraphStructure
 
 AGGREGATIONS = ("sum", "mean", "max", "absmax")
 

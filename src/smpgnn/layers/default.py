@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
-from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble, joined_maps
 from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type, side_by_side

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from smpgnn.context import LocalContext
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError, check_counts
-from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type

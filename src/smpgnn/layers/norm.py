@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from smpgnn.context import LocalContext, ScaledContext
+from smpgnn.contexts.context import LocalContext, ScaledContext
 from smpgnn.errors import InputError
 from smpgnn.ops import NormState
 from smpgnn.ops.backend import fused, mapped

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.context import LocalContext, ScaledContext
+from smpgnn.contexts.context import LocalContext, ScaledContext
 from smpgnn.errors import InputError
 from smpgnn.layers.linear import TowerLinear, assemble
 from smpgnn.ops import fold, set_linear

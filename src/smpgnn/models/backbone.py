@@ -9,19 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.catalogue import FEATURES, NORM_PLACES
-from smpgnn.context import LocalContext
+from smpgnn.config.catalogue import FEATURES, NORM_PLACES
+from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.growing import GrowingIndex
+from smpgnn.contexts.identifiers import identifier_scheme
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.rows import NodeRows
+from smpgnn.contexts.topology import Topology
 from smpgnn.errors import InputError, check_counts, check_device, check_tensor
-from smpgnn.growth import GrowingIndex
-from smpgnn.identifiers import identifier_scheme
-from smpgnn.index import ContextIndex
 from smpgnn.layers.base import SMPLayer, check_edge_attr
 from smpgnn.layers.norm import RowBatchNorm, row_norm
 from smpgnn.models.recompute import recomputed
 from smpgnn.ops.backend import fused
 from smpgnn.pooling import NodeExtractor, PooledNodeExtractor, RowExtractor
-from smpgnn.rows import NodeRows
-from smpgnn.topology import Topology
 
 
 class Backbone(nn.Module):

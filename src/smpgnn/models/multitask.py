@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
-from smpgnn.index import ContextIndex
 from smpgnn.layers import (
     DefaultSMPLayer,
     FastMPNNLayer,

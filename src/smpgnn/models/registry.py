@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from smpgnn.catalogue import BY_NAME, ENTRIES, OWN_LAYERS, Entry
+from smpgnn.config.catalogue import BY_NAME, ENTRIES, OWN_LAYERS, Entry
+from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError
-from smpgnn.options import TrainOptions
 
 
 @dataclass(frozen=True)

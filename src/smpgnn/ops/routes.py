@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from smpgnn.caching import cached_property
+from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.topology import pointer, take
 from smpgnn.ops.neighbor import Lift
-from smpgnn.topology import pointer, take
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 
 class Wiring(Protocol):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smpgnn.config.options import TrainOptions, from_config
 from smpgnn.errors import InputError
-from smpgnn.options import TrainOptions, from_config
 
 FOLDER = Path(__file__).parent
 NAMES = ("zinc",)

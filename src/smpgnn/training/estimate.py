@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from smpgnn.catalogue import OWN_LAYERS
+from smpgnn.config.catalogue import OWN_LAYERS
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops.backend import has_kernels
 from smpgnn.ops.neighbor import CHUNK

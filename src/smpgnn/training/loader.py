@@ -9,8 +9,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
+from smpgnn.capture.padded import PaddedStore
 from smpgnn.data.base import Splits
-from smpgnn.data.padded import PaddedStore
 from smpgnn.data.store import GraphBatch, GraphStore
 
 

@@ -10,11 +10,11 @@ import torch
 from pytorch_lightning.core.optimizer import LightningOptimizer
 from torch import Tensor, nn
 
+from smpgnn.capture.steps import Recorder
+from smpgnn.config.options import TrainOptions
 from smpgnn.data.store import GraphBatch
-from smpgnn.options import TrainOptions
 from smpgnn.training.average import WeightAverage
 from smpgnn.training.network import run_network
-from smpgnn.training.recorded import Recorder
 from smpgnn.training.run_folder import settings
 from smpgnn.training.schedule import Plateau, rate_factor
 from smpgnn.training.tasks import Task

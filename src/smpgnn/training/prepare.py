@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from smpgnn.config.options import (
+    CyclesOptions,
+    GraphsOptions,
+    MoleculesOptions,
+    PropertiesOptions,
+    TableOptions,
+    TrainOptions,
+    ZincOptions,
+)
 from smpgnn.data.base import Splits
 from smpgnn.data.fingerprint import (
     Content,
@@ -24,15 +33,6 @@ from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, place
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.options import (
-    CyclesOptions,
-    GraphsOptions,
-    MoleculesOptions,
-    PropertiesOptions,
-    TableOptions,
-    TrainOptions,
-    ZincOptions,
-)
 from smpgnn.training.run_data import RunData, SplitTable
 from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smpgnn.catalogue import PAIRWISE
-from smpgnn.coloring import coloring
+from smpgnn.config.catalogue import PAIRWISE
+from smpgnn.contexts.coloring import coloring
+from smpgnn.contexts.topology import Topology, segments, take
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.topology import Topology, segments, take
 
 #: Steps of a search from all nodes that are taken together.
 _TOGETHER = 1 << 22

@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.checksums import file_digest, read_json, to_json
+from smpgnn.config.options import TrainOptions, from_config, read_config, to_yaml
 from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
-from smpgnn.options import TrainOptions, from_config, read_config, to_yaml
 
 if TYPE_CHECKING:
     from smpgnn.training.run_data import RunData, SplitTable

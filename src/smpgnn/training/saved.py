@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
+from smpgnn.config.plain import from_plain
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.plain import from_plain
 from smpgnn.pretrained import model_path
 from smpgnn.training.tasks import Task, task_from_dict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from smpgnn.options import TrainOptions
+from smpgnn.config.options import TrainOptions
 
 
 @dataclass

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricCollection
 from torchmetrics.classification import MulticlassAccuracy
 
+from smpgnn.config.plain import from_plain
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.data.tables import free_names
 from smpgnn.errors import InputError
-from smpgnn.plain import from_plain
 from smpgnn.training.metrics import BinaryLabelAccuracy, LogMSEBySize
 from smpgnn.training.objective import LogErrors, Objective
 

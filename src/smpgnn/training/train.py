@@ -22,11 +22,12 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import nn
 
+from smpgnn.capture.steps import RecordedOutputs, Recorder, can_record
 from smpgnn.checksums import last_line_fits
+from smpgnn.config.options import TrainOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError, Terminated
-from smpgnn.options import TrainOptions
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
 from smpgnn.training.memory import check_memory, context_rows, fitting_rows
@@ -42,7 +43,6 @@ from smpgnn.training.processes import (
     started_processes,
     watching,
 )
-from smpgnn.training.recorded import RecordedOutputs, Recorder, can_record
 from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import (
     RunFolder,

@@ -12,7 +12,7 @@ from torch.autograd import Function
 from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
-    from smpgnn.incidence import Incidence
+    from smpgnn.contexts.incidence import Incidence
 
 #: Variances up to this count as zero, as in PyTorch Geometric.
 LEAST_VARIANCE = 1e-5

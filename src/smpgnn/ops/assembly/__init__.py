@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from smpgnn.contexts.topology import take
 from smpgnn.ops.backend import fused
-from smpgnn.topology import take
 
 NODES, EDGES, ROWS, MESSAGES = range(4)
 

@@ -13,7 +13,7 @@ from smpgnn.ops.fold import NormState
 from smpgnn.ops.moments import Moments
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 
 @opaque

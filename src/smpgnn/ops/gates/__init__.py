@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
-    from smpgnn.incidence import Incidence
+    from smpgnn.contexts.incidence import Incidence
 
 #: Added to the sum of the gates, by which the sum of the values is divided.
 EPSILON = 1e-6

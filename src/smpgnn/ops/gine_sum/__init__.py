@@ -11,7 +11,7 @@ from torch.autograd import Function
 from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
-    from smpgnn.incidence import Incidence
+    from smpgnn.contexts.incidence import Incidence
 
 
 @opaque

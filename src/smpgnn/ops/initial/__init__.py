@@ -12,7 +12,7 @@ from smpgnn.ops.backend import fused, opaque
 from smpgnn.ops.moments import Moments, measure_reference
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 
 @opaque

@@ -17,7 +17,7 @@ from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
 from smpgnn.ops.sparse import segment_sum
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.caching import cached_property
+from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.topology import pointer, take
 from smpgnn.ops.backend import opaque, plain_gradients, transformed
 from smpgnn.ops.sparse import SparseSum, sparse_apply
-from smpgnn.topology import pointer, take
 
 #: Numbers that one step of the relu sum holds at a time: few beside what a network keeps, enough
 #: for a batch of molecules in one step.

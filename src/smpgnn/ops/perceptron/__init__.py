@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from smpgnn.ops.backend import fused, opaque, plain_gradients
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 #: The width up to which a program holds all matrices and the sums of their gradients.
 WIDEST = 32

@@ -13,7 +13,7 @@ from smpgnn.ops.moments import measure
 from smpgnn.ops.sparse import segment_max
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 
 @opaque

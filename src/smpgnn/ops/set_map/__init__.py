@@ -19,7 +19,7 @@ from smpgnn.ops.backend import (
 from smpgnn.ops.sparse import expand_rows
 
 if TYPE_CHECKING:
-    from smpgnn.layout import RowLayout
+    from smpgnn.contexts.layout import RowLayout
 
 
 @opaque

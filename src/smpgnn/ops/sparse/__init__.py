@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.caching import cached_property, outside_inference_mode
+from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
 
 
@@ -35,7 +35,7 @@ class SparseSum:
     def _weights(self) -> dict[torch.dtype, Tensor]:
         return {}
 
-    @outside_inference_mode
+    @outside_modes
     def _weight_as(self, dtype: torch.dtype) -> Tensor:
         if dtype not in self._weights:
             assert self.weight is not None

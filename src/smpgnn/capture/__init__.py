@@ -1,0 +1,1 @@
+"""Batches of fixed size and the CUDA graphs that replay a step on them."""

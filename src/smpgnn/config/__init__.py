@@ -1,0 +1,1 @@
+"""Settings as data: options of a run, presets, the catalogue of networks."""

@@ -1,0 +1,1 @@
+"""Which rows there are, where they lie and how they meet: graphs, identifiers, contexts, index."""

@@ -1,0 +1,104 @@
+"""Values of nodes and values of edges, one from the other: all that messages on edges need.
+
+Gathers and sums are each other's gradients, over edges in the order of their nodes, so that neither
+way has numbers added in an order that chance decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.topology import Topology, take
+from smpgnn.ops import SparseSum, segment_max
+from smpgnn.ops.sparse import sparse_apply
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """Which edges leave each node, and which arrive.
+
+    Where it is `padded`, edges come in the order of their receivers, and those past the last that
+    arrives anywhere are padding: what they get and what they hold reaches nobody but the last node,
+    which is padding, too.
+    """
+
+    topology: Topology
+    padded: bool = False
+
+    def from_senders(self, values: Tensor) -> Tensor:
+        """The value of the sender of every edge, [N, C] to [E, C]."""
+        return sparse_apply(values, *self._leaving)
+
+    def from_receivers(self, values: Tensor) -> Tensor:
+        """The value of the receiver of every edge, [N, C] to [E, C]."""
+        return sparse_apply(values, *self._arriving)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over the edges that arrive at every node, [E, C] to [N, C]."""
+        spread, collect = self._arriving
+        return sparse_apply(values, collect, spread)
+
+    def max(self, values: Tensor) -> Tensor:
+        """The largest, channel by channel, of the edges that arrive: [E, C] to [N, C].
+
+        Zero where none does; equal ones share the gradient.
+        """
+        ptr, order = self.topology.edges_by_receiver
+        owner = self.topology.receiver
+        if not self.padded:
+            values, owner = sparse_apply(values, *self._sorted), take(owner, order)
+        return segment_max(values, ptr, owner, None, self.padded)
+
+    @property
+    def arriving_order(self) -> tuple[Tensor, Tensor | None]:
+        """Pointer [N + 1] and places of the edges that arrive at each node; None: as they are."""
+        ptr, order = self.topology.edges_by_receiver
+        return ptr, None if self.padded else order
+
+    @outside_modes
+    def log_degree(self, dtype: torch.dtype) -> Tensor:
+        """log(d + 1) of the edges d that arrive at every node, at least one: [N, 1].
+
+        Made once for all layers.
+        """
+        if dtype not in self._log_degrees:
+            degree = self.topology.degree.to(dtype).unsqueeze(1)
+            self._log_degrees[dtype] = (degree.clamp(min=1) + 1).log()
+        return self._log_degrees[dtype]
+
+    @cached_property
+    def _log_degrees(self) -> dict[torch.dtype, Tensor]:
+        """`log_degree` in the types that were asked for."""
+        return {}
+
+    @cached_property
+    def _places(self) -> Tensor:
+        """0, 1, …, E."""
+        return torch.arange(self.topology.num_edges + 1, device=self.topology.device)
+
+    @cached_property
+    def _leaving(self) -> tuple[SparseSum, SparseSum]:
+        """From nodes to the edges that leave them, and back."""
+        spread = SparseSum(self._places, self.topology.sender, form="spread")
+        return spread, SparseSum(*self.topology.edges_by_sender)
+
+    @cached_property
+    def _arriving(self) -> tuple[SparseSum, SparseSum]:
+        """From nodes to the edges that arrive at them, and back."""
+        spread = SparseSum(self._places, self.topology.receiver, form="spread")
+        form = "collect" if self.padded else ""
+        return spread, SparseSum(*self.topology.edges_by_receiver, form=form)
+
+    @cached_property
+    def _sorted(self) -> tuple[SparseSum, SparseSum]:
+        """From edges as they are to edges in the order of their receivers, and back."""
+        _, order = self.topology.edges_by_receiver
+        back = torch.argsort(order)
+        return (
+            SparseSum(self._places, order, form="spread"),
+            SparseSum(self._places, back, form="spread"),
+        )

@@ -1,0 +1,42 @@
+"""Neighbourhoods: which nodes a node can have heard of after so many layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from smpgnn.contexts.topology import Topology, pointer, segments
+from smpgnn.errors import InputError
+
+
+def neighborhoods(topology: Topology, radius: int) -> Tensor:
+    """All pairs (i, j) for which what j sends has reached i after `radius` layers, [2, K], sorted.
+
+    A breadth-first search from all nodes at once; the work grows with the number of pairs found.
+    """
+    if radius < 0:
+        raise InputError(f"radius must be at least 0, not {radius}.")
+    count = max(topology.num_nodes, 1)
+    nodes = torch.arange(topology.num_nodes, device=topology.device)
+    ptr, out = _edges_by_sender(topology)
+    known = frontier = nodes * count + nodes
+    for _ in range(radius):
+        at, seen = frontier // count, frontier % count
+        fan = ptr[at + 1] - ptr[at]
+        total = int(fan.sum())
+        if total == 0:
+            break
+        which, rank = segments(fan, total)
+        reached = topology.receiver[out[ptr[at][which] + rank]] * count + seen[which]
+        reached = torch.unique(reached)
+        place = torch.searchsorted(known, reached).clamp(max=known.numel() - 1)
+        frontier = reached[known[place] != reached]
+        if frontier.numel() == 0:
+            break
+        known = torch.cat([known, frontier]).sort().values
+    return torch.stack([known // count, known % count])
+
+
+def _edges_by_sender(topology: Topology) -> tuple[Tensor, Tensor]:
+    degree = torch.bincount(topology.sender, minlength=topology.num_nodes)
+    return pointer(degree), torch.argsort(topology.sender, stable=True)

@@ -1,0 +1,244 @@
+"""Row tables: which rows each local context has, and which rows of two contexts correspond."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.topology import Topology, pointer, segments, take
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowTable(ABC):
+    """The rows of all contexts of a batch: node i owns the rows ptr[i]:ptr[i+1].
+
+    Shapes: ptr [N + 1], own [N] (the row in which a node describes itself),
+    multiplicity [P] (how many equal rows of the paper a row stands for) or None where all are 1.
+    """
+
+    ptr: Tensor
+    own: Tensor
+    num_rows: int
+
+    multiplicity: Tensor | None = None
+    #: The number of layers up to which these rows compute what the scheme promises; None: any.
+    radius: int | None = None
+    #: The hops within which contexts tell nodes apart, where that is less than the layers need.
+    context_radius: int | None = None
+
+    @abstractmethod
+    def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
+        """The row of `node`'s context that stands for what `row`, of a neighbour, stands for."""
+
+    @abstractmethod
+    def permute(self, permutation: Tensor, topology: Topology) -> tuple[RowTable, Tensor]:
+        """The table of the renamed graphs (`topology`), and where each row lies in it, [P]."""
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The node to whose context each row belongs, [P]."""
+        return segments(self.ptr.diff(), self.num_rows)[0]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class IdentifierRows(RowTable):
+    """Every node of a graph has the same identifiers as rows: one-hot and coloring.
+
+    Identifier r lies at ptr[i] + r in the context of node i. Shape: identifier [N], of each node.
+    """
+
+    identifier: Tensor
+
+    @classmethod
+    def build(cls, topology: Topology, identifier: Tensor, radius: int | None) -> IdentifierRows:
+        """From the identifier 0, 1, … of every node, [N]; its graph has max + 1 rows a context."""
+        width = identifier.new_zeros(topology.num_graphs)
+        width.scatter_reduce_(0, topology.batch, identifier + 1, "amax")
+        ptr = pointer(width[topology.batch])
+        return cls(
+            ptr=ptr,
+            own=ptr[:-1] + identifier,
+            num_rows=int(ptr[-1]),
+            radius=radius,
+            identifier=identifier,
+        )
+
+    def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
+        return row + take(self.ptr, node) - take(self.ptr, take(self.owner, row))
+
+    def permute(self, permutation: Tensor, topology: Topology) -> tuple[IdentifierRows, Tensor]:
+        # Nodes keep what they share, but identifiers are numbered anew in the new order of the
+        # nodes (one-hot stays one-hot): the rows of each context change places, too.
+        width = self.ptr.new_zeros(topology.num_graphs)
+        width[topology.batch] = self.ptr.diff()
+        slot_ptr = pointer(width)
+        graph, number = segments(width, int(slot_ptr[-1]))
+        carried = torch.empty_like(self.identifier)
+        carried[permutation] = self.identifier
+        slot = slot_ptr[topology.batch] + carried
+        first = torch.full_like(number, topology.num_nodes)
+        nodes = torch.arange(topology.num_nodes, device=first.device)
+        first.scatter_reduce_(0, slot, nodes, "amin")
+        order = torch.argsort(graph * (topology.num_nodes + 1) + first, stable=True)
+        renumbered = torch.empty_like(number)
+        renumbered[order] = number  # slots of a graph stand together, so ranks are 0, 1, … in each
+        table = self.build(topology, renumbered[slot], self.radius)
+        described = torch.arange(self.num_rows, device=first.device) - self.ptr[self.owner]
+        moved = renumbered[slot_ptr[topology.batch[self.owner]] + described]
+        return table, table.ptr[permutation[self.owner]] + moved
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BallRows(RowTable):
+    """Rows for the nodes that a context sees, in the order of the nodes, then one for the others.
+
+    Shape: described [P], the node that each row describes; `num_nodes` for the last row.
+    """
+
+    described: Tensor
+    num_nodes: int
+
+    @abstractmethod
+    def rebuild(self, topology: Topology, balls: Tensor) -> BallRows:
+        """The same kind of rows for other pairs (node, node it sees), [2, K], sorted."""
+
+    @cached_property
+    def key(self) -> Tensor:
+        """owner · (N + 1) + described node, [P], which increases from row to row."""
+        return self.owner * (self.num_nodes + 1) + self.described
+
+    def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
+        wanted = node * (self.num_nodes + 1) + take(self.described, row)
+        at = torch.searchsorted(self.key, wanted).clamp(max=self.num_rows - 1)
+        return torch.where(take(self.key, at) == wanted, at, take(self.ptr, node + 1) - 1)
+
+    def permute(self, permutation: Tensor, topology: Topology) -> tuple[BallRows, Tensor]:
+        count = topology.num_nodes
+        renamed = torch.cat([permutation, permutation.new_tensor([count])])
+        key = permutation[self.owner] * (count + 1) + renamed[self.described]
+        seen = key[self.described < count].sort().values
+        table = self.rebuild(topology, torch.stack([seen // (count + 1), seen % (count + 1)]))
+        return table, torch.searchsorted(table.key, key)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NeighborhoodRows(BallRows):
+    """Rows for the nodes within `radius` hops, in the order of the nodes, then the unseen row.
+
+    The unseen row stands for all other nodes of the graph and counts as many times as they are.
+    Graphs all of whose nodes see everything have no unseen row.
+    """
+
+    @classmethod
+    def build(cls, topology: Topology, balls: Tensor, radius: int) -> NeighborhoodRows:
+        """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
+        seen = torch.bincount(balls[0], minlength=topology.num_nodes)
+        own = torch.nonzero(balls[0] == balls[1]).flatten()
+        # A neighbour's unseen row may be read even where it stands for nobody, so it is kept in
+        # every context of a graph as soon as one of its nodes fails to see everything.
+        unseen = take(topology.graph_size, topology.batch) - seen
+        partial = torch.zeros_like(topology.graph_size)
+        partial.scatter_reduce_(0, topology.batch, unseen, "amax")
+        extra = take(partial, topology.batch) > 0
+        return cls.assemble(
+            pointer(seen), balls[0], balls[1], own, unseen, extra, topology.num_nodes, radius
+        )
+
+    @classmethod
+    def assemble(
+        cls,
+        ptr: Tensor,
+        owner: Tensor,
+        described: Tensor,
+        own: Tensor,
+        unseen: Tensor,
+        extra: Tensor,
+        num_nodes: int,
+        radius: int,
+    ) -> NeighborhoodRows:
+        """From K contexts that see the nodes described[ptr[k]:ptr[k+1]], in increasing order.
+
+        Shapes: ptr [K + 1]; owner, described [Q]; own [K] (places in `described`); unseen [K], the
+        number of nodes that a context does not see; extra [K], whether it has an unseen row.
+        """
+        row_ptr, own, rows = _with_last_rows(ptr, owner, described, own, extra, num_nodes)
+        last = take(row_ptr[1:] - 1, torch.nonzero(extra).flatten())
+        multiplicity = None
+        if last.numel():
+            multiplicity = torch.ones_like(rows)
+            multiplicity[last] = unseen[extra]
+        return cls(
+            ptr=row_ptr,
+            own=own,
+            num_rows=rows.numel(),
+            multiplicity=multiplicity,
+            radius=radius,
+            described=rows,
+            num_nodes=num_nodes,
+        )
+
+    def rebuild(self, topology: Topology, balls: Tensor) -> NeighborhoodRows:
+        assert self.radius is not None
+        return self.build(topology, balls, self.radius)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LocalRows(BallRows):
+    """Rows for the nodes within `context_radius` hops, and always a far row for all the others.
+
+    Every row counts once, and the rows serve any number of layers.
+    """
+
+    @classmethod
+    def build(cls, topology: Topology, balls: Tensor, context_radius: int) -> LocalRows:
+        """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
+        ptr = pointer(torch.bincount(balls[0], minlength=topology.num_nodes))
+        own = torch.nonzero(balls[0] == balls[1]).flatten()
+        far, count = torch.ones_like(own), topology.num_nodes
+        ptr, own, described = _with_last_rows(ptr, balls[0], balls[1], own, far, count)
+        return cls(
+            ptr=ptr,
+            own=own,
+            num_rows=described.numel(),
+            context_radius=context_radius,
+            described=described,
+            num_nodes=count,
+        )
+
+    def rebuild(self, topology: Topology, balls: Tensor) -> LocalRows:
+        assert self.context_radius is not None
+        return self.build(topology, balls, self.context_radius)
+
+
+def _with_last_rows(
+    ptr: Tensor, owner: Tensor, described: Tensor, own: Tensor, extra: Tensor, num_nodes: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """ptr [K + 1], own [K] and described [P] of contexts that end with a row more where `extra`.
+
+    Shapes: as in `NeighborhoodRows.assemble`.
+    """
+    shift = pointer(extra.long())
+    row_ptr = ptr + shift
+    rows = described.new_full((int(row_ptr[-1]),), num_nodes)
+    rows[torch.arange(owner.numel(), device=owner.device) + take(shift, owner)] = described
+    return row_ptr, own + shift[:-1], rows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NodeRows(RowTable):
+    """One row a node, its own: contexts replaced by node features (the MPNN ablation)."""
+
+    @classmethod
+    def build(cls, topology: Topology) -> NodeRows:
+        ptr = torch.arange(topology.num_nodes + 1, device=topology.device)
+        return cls(ptr=ptr, own=ptr[:-1], num_rows=topology.num_nodes)
+
+    def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
+        return node
+
+    def permute(self, permutation: Tensor, topology: Topology) -> tuple[NodeRows, Tensor]:
+        return self.build(topology), permutation

@@ -1,0 +1,211 @@
+"""Topology: the checked edges of a batch of graphs, in the conventions of PyTorch Geometric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.errors import InputError, check_counts, check_tensor
+
+if TYPE_CHECKING:
+    from smpgnn.contexts.structure import Found, GraphStructure
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """Who sends to whom, and which graph each node belongs to.
+
+    Column e of `edge_index` says that node edge_index[0, e] sends to node edge_index[1, e], so the
+    paper's N_i is the set of senders of i, and A[i, j] = 1 where j sends to i. Directed graphs keep
+    their direction; a self loop makes a node its own neighbour; an edge given twice counts twice.
+    Nodes of one graph stand together: `batch` never decreases.
+
+    Build it with `Topology.checked`. Shapes: edge_index [2, E], batch [N].
+    """
+
+    edge_index: Tensor
+    batch: Tensor
+    num_nodes: int
+    num_graphs: int
+
+    @classmethod
+    @outside_modes
+    def checked(
+        cls,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        *,
+        num_nodes: int | None = None,
+        num_graphs: int | None = None,
+    ) -> Topology:
+        """Check what a network was called with; the number of nodes is inferred where it can be."""
+        _check_integers("edge_index", edge_index)
+        if edge_index.dim() != 2 or edge_index.size(0) != 2:
+            turned = edge_index.dim() == 2 and edge_index.size(1) == 2
+            raise InputError(
+                f"edge_index must have shape [2, number of edges], not {list(edge_index.shape)}"
+                f"{': call edge_index.t()' if turned else ''}."
+            )
+        # what the index keeps must be ordinary tensors, too
+        edge_index = (edge_index.clone() if edge_index.is_inference() else edge_index).long()
+        low, high = (-1, -1)
+        if edge_index.numel():
+            low, high = (int(v) for v in torch.stack(edge_index.aminmax()).tolist())
+            if low < 0:
+                raise InputError(f"edge_index holds {low}: node numbers start at 0.")
+        if batch is not None:
+            _check_integers("batch", batch)
+        if num_nodes is not None:
+            check_counts(num_nodes=num_nodes, at_least=0)
+        else:
+            num_nodes = batch.numel() if batch is not None else high + 1
+        if high >= num_nodes:
+            raise InputError(
+                f"edge_index names node {high}, but there are {num_nodes} nodes, "
+                f"numbered 0 to {num_nodes - 1}."
+            )
+        if batch is None:
+            batch = edge_index.new_zeros(num_nodes)
+            found = 1
+        else:
+            batch, found = _check_batch(batch, num_nodes, edge_index)
+        if num_graphs is None:
+            num_graphs = found
+        else:
+            check_counts(batch_size=num_graphs, at_least=0)
+        if num_graphs < found:
+            raise InputError(f"batch names graph {found - 1}, but batch_size is {num_graphs}.")
+        return cls(edge_index, batch, num_nodes, num_graphs)
+
+    @property
+    def sender(self) -> Tensor:
+        return self.edge_index[0]
+
+    @property
+    def receiver(self) -> Tensor:
+        return self.edge_index[1]
+
+    @property
+    def num_edges(self) -> int:
+        return self.edge_index.size(1)
+
+    @property
+    def device(self) -> torch.device:
+        return self.edge_index.device
+
+    @cached_property
+    def graph_size(self) -> Tensor:
+        """The number of nodes n of every graph, [B]; zero for an empty one."""
+        return torch.bincount(self.batch, minlength=self.num_graphs)
+
+    @cached_property
+    def graph_ptr(self) -> Tensor:
+        """Graph g owns the nodes graph_ptr[g]:graph_ptr[g+1], [B + 1]."""
+        return pointer(self.graph_size)
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """How many messages every node receives, [N]."""
+        return torch.bincount(self.receiver, minlength=self.num_nodes)
+
+    @cached_property
+    def inverse_average_degree(self) -> Tensor:
+        """1/d_avg of every graph, [B] float64; zero where there is no edge, as the sum is too."""
+        edges = torch.bincount(self.batch[self.receiver], minlength=self.num_graphs)
+        return torch.where(edges > 0, self.graph_size.double() / edges.clamp(min=1), 0.0)
+
+    @cached_property
+    def edges_by_receiver(self) -> tuple[Tensor, Tensor]:
+        """Pointer [N + 1] and numbers [E] of the edges that arrive at each node."""
+        return pointer(self.degree), torch.argsort(self.receiver, stable=True)
+
+    @cached_property
+    def edges_by_sender(self) -> tuple[Tensor, Tensor]:
+        """Pointer [N + 1] and numbers [E] of the edges that leave each node."""
+        out_degree = torch.bincount(self.sender, minlength=self.num_nodes)
+        return pointer(out_degree), torch.argsort(self.sender, stable=True)
+
+    @cached_property
+    def found(self) -> dict[GraphStructure[Any], Any]:
+        """What was found in these graphs already."""
+        return {}
+
+    @outside_modes
+    def find(self, structure: GraphStructure[Found]) -> Found:
+        """What there is of a structure in these graphs, looked for once."""
+        if structure not in self.found:
+            self.found[structure] = structure.find(self)
+        found: Found = self.found[structure]
+        return found
+
+    @outside_modes
+    def permute(self, permutation: Tensor) -> Topology:
+        """The same graphs with node i renamed permutation[i] (within its own graph)."""
+        batch = torch.empty_like(self.batch)
+        batch[permutation] = self.batch
+        if not torch.equal(batch, self.batch):
+            raise InputError("permutation moves a node into another graph: permute within graphs.")
+        return Topology(permutation[self.edge_index], batch, self.num_nodes, self.num_graphs)
+
+    @outside_modes
+    def to(self, device: torch.device | str) -> Topology:
+        return Topology(
+            self.edge_index.to(device), self.batch.to(device), self.num_nodes, self.num_graphs
+        )
+
+
+def pointer(sizes: Tensor) -> Tensor:
+    """Where each of consecutive segments of these sizes starts, with the end as last entry."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def take(values: Tensor, index: Tensor) -> Tensor:
+    """values[index] for vectors; on the CPU several times faster than indexing."""
+    return values.index_select(0, index)
+
+
+def segments(sizes: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """For consecutive segments of these sizes: the segment of each entry and its rank in it."""
+    which = torch.arange(sizes.numel(), device=sizes.device)
+    which = which.repeat_interleave(sizes, output_size=total)
+    start = pointer(sizes)[:-1]
+    return which, torch.arange(total, device=sizes.device) - take(start, which)
+
+
+def _check_integers(name: str, value: Tensor) -> None:
+    check_tensor(name, value)
+    if torch._C._functorch.is_batchedtensor(value):
+        raise InputError(
+            f"{name} comes from torch.vmap: map over x or edge_attr of one graph only."
+        )
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise InputError(f"{name} must hold integers, not {value.dtype}: call {name}.long().")
+
+
+def _check_batch(batch: Tensor, num_nodes: int, edge_index: Tensor) -> tuple[Tensor, int]:
+    if batch.dim() != 1 or batch.numel() != num_nodes:
+        raise InputError(
+            f"batch must name the graph of each of the {num_nodes} nodes, shape [{num_nodes}], "
+            f"not {list(batch.shape)}."
+        )
+    batch = (batch.clone() if batch.is_inference() else batch).long()
+    if num_nodes == 0:
+        return batch, 0
+    bad = torch.stack(
+        [
+            batch[0] < 0,
+            (batch[1:] < batch[:-1]).any(),
+            (batch[edge_index[0]] != batch[edge_index[1]]).any(),
+        ]
+    ).tolist()
+    if bad[0] or bad[1]:
+        raise InputError(
+            "batch must start at 0 or above and never decrease: keep the nodes of a graph together."
+        )
+    if bad[2]:
+        raise InputError("edge_index joins nodes that batch puts into different graphs.")
+    return batch, int(batch[-1]) + 1

@@ -1,0 +1,105 @@
+"""Metrics of a trained model on data of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from smpgnn.data.store import GraphStore
+from smpgnn.data.targets import TargetSpec, encode_targets
+from smpgnn.errors import InputError
+from smpgnn.inference.predict import BATCH_ROWS, Model
+from smpgnn.training.prepare import left_out
+from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
+from smpgnn.training.train import evaluate_store
+
+
+def evaluate_file(
+    model: Model,
+    path: str | Path,
+    *,
+    labels: str | Path | None = None,
+    smiles_column: str | None = None,
+    separator: str | None = None,
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Metrics on a table of molecules or on graphs whose targets are known, and notes on them."""
+    notes: tuple[str, ...] = ()
+    if model.reads_smiles:
+        store, notes = _molecules(model, path, smiles_column, separator)
+    else:
+        store = _graphs(model, path, labels)
+    target = store.y_node if model.saved.spec.level == "node" else store.y
+    if target is None or bool(target.isnan().all()):
+        raise InputError(f"{path}: no target is known: fill the column, or give --labels.")
+    return _metrics(model, store), notes
+
+
+def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
+    """Metrics on graphs of PyTorch Geometric, whose targets are in `y`."""
+    import pandas as pd
+
+    from smpgnn.data.graphs import graphs_from_pyg
+
+    level = model.saved.spec.level
+    store = graphs_from_pyg(graphs, level=cast(Any, level))
+    target = store.y if level == "graph" else store.y_node
+    if target is None:
+        raise InputError("data: the graphs have no target: give each a 'y'.")
+    spec = target_spec(model.task)
+    if target.size(1) != len(spec.names):
+        raise InputError(
+            f"data: the graphs have {target.size(1)} targets, but the model has {len(spec.names)}."
+        )
+    frame = pd.DataFrame(target.double().numpy(), columns=list(spec.names))
+    values = encode_targets(frame, spec, source="data").float()
+    store = replace(store, y=values) if level == "graph" else replace(store, y_node=values)
+    return _metrics(model, store)
+
+
+def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
+    model.check_widths(store)
+    return evaluate_store(
+        model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
+    )
+
+
+def target_spec(task: Task) -> TargetSpec:
+    """The targets that a task was trained on, as a table names them."""
+    if isinstance(task, Regression):
+        return TargetSpec("regression", task.names)
+    if isinstance(task, Classification):
+        return TargetSpec("classification", (task.name,), (task.classes,))
+    if isinstance(task, MultiLabel):
+        return TargetSpec("classification", task.names, task.classes)
+    raise InputError("this model has targets that no table holds: leave the file out.")
+
+
+def _molecules(
+    model: Model, path: str | Path, smiles_column: str | None, separator: str | None
+) -> tuple[GraphStore, tuple[str, ...]]:
+    from smpgnn.data.tables import read_table
+
+    spec = target_spec(model.task)
+    column = smiles_column or str(model.saved.source["smiles_column"])
+    frame = read_table(path, [column, *spec.names], separator=separator)
+    values = encode_targets(frame, spec, source=str(path))
+    found = model.featurize(frame[column].tolist())
+    if len(found.store) == 0:
+        raise InputError(f"{path}: no row of column '{column}' is a molecule the model can read.")
+    return replace(found.store, y=values[found.index].float()), left_out(found, frame, path)
+
+
+def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphStore:
+    from smpgnn.data.graph_schema import GraphSchema
+    from smpgnn.data.graphs import read_graphs
+
+    if "schema" not in model.saved.source:
+        raise InputError(
+            "this model was trained from Python: evaluate it there, with "
+            "smpgnn.load(RUN).evaluate(graphs)."
+        )
+    schema = GraphSchema.from_dict(model.saved.source["schema"])
+    if schema.targets is None:
+        schema = replace(schema, targets=target_spec(model.task))
+    return read_graphs(path, labels=labels, schema=schema).store

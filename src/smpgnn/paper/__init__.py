@@ -1,0 +1,1 @@
+"""The paper itself: its claims as programs, its tables as trainings, their report."""

@@ -1,0 +1,174 @@
+"""smpgnn paper reproduce."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import Any
+
+from smpgnn.cli.arguments import whole_number
+from smpgnn.cli.interrupts import importing
+from smpgnn.cli.trust import add_trust_pickle, import_trusted
+from smpgnn.config.options import ZincOptions
+from smpgnn.errors import InputError
+from smpgnn.paper.experiments.plan import Plan, Request, make_plan
+from smpgnn.paper.experiments.protocol import PROTOCOLS, Reduction
+from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
+
+EXAMPLES = (
+    "smpgnn paper reproduce cycle_detection --dry-run",
+    "smpgnn paper reproduce cycle_detection --rows SMP GIN --cells 4-36 6-56 --jobs 4",
+    "smpgnn paper reproduce zinc --seeds 0 1 2 3 --minutes 60",
+)
+
+
+def add_reproduce(verbs: Any) -> None:
+    """The verb and its options."""
+    names = ", ".join([*TABLES, *SELECTIONS])
+    parser = verbs.add_parser(
+        "reproduce",
+        help="train what a table of the paper needs",
+        description="Train what a table of the paper needs, in parallel; what a record answers is "
+        "skipped, and what was interrupted goes on.",
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
+    )
+    add = parser.add_argument
+    add("tables", metavar="TABLE", nargs="+", help=f"one or several of: {names}; or all")
+    add(
+        "--rows",
+        metavar="ROW",
+        nargs="+",
+        default=[],
+        help="methods, as in the table or gin-degree",
+    )
+    add("--cells", metavar="CELL", nargs="+", default=[], help="columns, such as 4-12 or in-4")
+    add("--seeds", metavar="S", nargs="+", type=whole_number(0, 2**32 - 1), default=[0, 1, 2],
+        help="default: 0 1 2")  # fmt: skip
+    add("--protocol", choices=tuple(PROTOCOLS), default="modern", help="how all rows are trained")
+    add(
+        "--search",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="choose learning rates on held-back training data, where the protocol says so",
+    )
+    add(
+        "--jobs",
+        metavar="N",
+        type=whole_number(1, 1000),
+        default=1,
+        help="trainings at a time (default: 1)",
+    )
+    add("--minutes", metavar="M", type=float, default=0.0, help="stop after so long; 0: never")
+    add("--results", metavar="D", default="results", help="folder of the records")
+    add("--work-dir", metavar="D", default="runs/reproduce", help="folder of the runs and logs")
+    add("--data-dir", metavar="D", default="", help="folder with the data sets")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_trust_pickle(parser)
+    add("--dry-run", action="store_true", help="list what would be trained, and leave")
+    add("--again", action="store_true", help="replace records that were made with other settings")
+    smaller = parser.add_argument_group("smaller runs, whose records are marked as reduced")
+    most = whole_number(1, 10**7)
+    smaller.add_argument("--epochs", metavar="N", type=most, help="passes over the training data")
+    smaller.add_argument("--samples", metavar="N", type=most, help="graphs to train and test on")
+    smaller.add_argument(
+        "--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train"
+    )
+    parser.set_defaults(parser=parser)
+
+
+def requests(arguments: argparse.Namespace) -> list[Request]:
+    """What the command line asks for, a request for each table."""
+    if not (math.isfinite(arguments.minutes) and arguments.minutes >= 0):
+        raise InputError(f"--minutes {arguments.minutes}: must be 0 or more.")
+    tables = list(TABLES) if arguments.tables == ["all"] else arguments.tables
+    reduction = Reduction(arguments.epochs, arguments.samples, _pairs(arguments.set))
+    return [
+        Request(
+            table=table,
+            rows=tuple(arguments.rows),
+            cells=tuple(arguments.cells),
+            seeds=tuple(dict.fromkeys(arguments.seeds)),
+            protocol=arguments.protocol,
+            reduction=reduction,
+            search=arguments.search,
+            again=arguments.again,
+            results=arguments.results,
+            work_dir=arguments.work_dir,
+            device=arguments.device,
+            data_dir=arguments.data_dir,
+            jobs=arguments.jobs,
+        )
+        for table in tables
+    ]
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    plan = make_plan(requests(arguments))
+    if arguments.dry_run:
+        _print_plan(plan)
+        return 0
+    if not plan.open:
+        print(f"all {len(plan.finals)} trainings are answered by records already.")
+        return 0
+    if any(isinstance(final.job.options, ZincOptions) for final in plan.open):
+        import_trusted(arguments, arguments.data_dir)
+    with importing():
+        from smpgnn.paper.experiments.progress import display
+        from smpgnn.paper.experiments.runner import Runner
+
+    with display() as shown:
+        runner = Runner(plan, arguments.jobs, arguments.minutes, shown.show, shown.note)
+        summary = runner.run()
+    for label, error in summary.failed:
+        print(f"smpgnn: {label}: {error}", file=sys.stderr)
+    answered = len(plan.finals) - len(plan.open)
+    print(
+        f"{summary.done} trainings done now, {answered} answered before, "
+        f"{len(summary.failed)} failed, {summary.left} left."
+    )
+    if summary.stopped:
+        why = {
+            "minutes": f"the {arguments.minutes:g} minutes are over",
+            "interrupt": "interrupted",
+            "terminate": "ended by the system",
+        }[summary.stopped]
+        print(f"smpgnn: {why}; the same command goes on where it was.", file=sys.stderr)
+    if summary.stopped in ("interrupt", "terminate"):
+        return 130 if summary.stopped == "interrupt" else 143
+    return 1 if summary.failed else 0
+
+
+def _print_plan(plan: Plan) -> None:
+    for pilot in plan.pilots:
+        if pilot.choice is not None:
+            continue
+        rates = ", ".join(f"{job.options.lr:g}" for job in pilot.trials)
+        epochs = pilot.trials[0].options.epochs
+        print(
+            f"choose  {pilot.table}: {pilot.row}, {pilot.training}: {rates}, {epochs} epochs each"
+        )
+    for final in plan.finals:
+        job = final.job
+        if final.answered:
+            state, more = "done", ""
+        else:
+            before = job.epochs_done()
+            state, more = ("begun", f", {before} of") if before else ("open", ",")
+            more += f" {job.options.epochs} epochs"
+        print(f"{state:<7} {job.label}{more}")
+    trials = sum(len(pilot.trials) for pilot in plan.pilots if pilot.choice is None)
+    print(
+        f"{len(plan.finals)} trainings: {len(plan.finals) - len(plan.open)} answered by records, "
+        f"{len(plan.open)} to do; {trials} short ones to choose learning rates."
+    )
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        name, found, value = word.partition("=")
+        if not found:
+            raise InputError(f"--set {word}: must be NAME=VALUE, as in --set hidden_channels=8.")
+        pairs[name.replace("-", "_")] = value
+    return pairs

@@ -1,0 +1,129 @@
+"""The rule by which every row gets its learning rate; test data take no part in it.
+
+Of every twenty training graphs the last two are held back. Each candidate (a rate, in some tables
+with a readout) is trained on the others, with seed 0 and a share of the epochs, and the one with
+the best value on the held-back graphs wins. Where several are equally good the one that was there
+in the earlier epoch is taken, then the one nearest to the protocol's rate, then the first readout.
+A candidate with which training diverges loses, also where it does so in the training proper only,
+which is longer at a high rate: then all seeds are trained with the next best.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smpgnn.config.options import TrainOptions
+from smpgnn.errors import InputError
+from smpgnn.files import write_text
+from smpgnn.paper.experiments.protocol import Search, settings_of
+from smpgnn.paper.experiments.records import Choice, Trial
+from smpgnn.paper.experiments.table import Row
+
+if TYPE_CHECKING:
+    from smpgnn.data.base import Splits
+
+RULE = (
+    "best value on held-back training graphs (two of twenty) after {share:.0%} of the epochs, "
+    "seed 0"
+)
+SEED = 0
+_PERIOD, _HELD = 20, 2
+
+
+@dataclass(frozen=True)
+class TrialOptions:
+    """Settings of the trials of one row and training, one for each candidate."""
+
+    search: Search
+    options: tuple[TrainOptions, ...]
+
+    @property
+    def rule(self) -> str:
+        return RULE.format(share=self.search.share)
+
+
+def trial_options(options: TrainOptions, search: Search, row: Row) -> TrialOptions:
+    """The settings of the trials, from those of the training at which the choice is made."""
+    epochs = max(1, round(search.share * options.epochs))
+    warmup = options.warmup_epochs * epochs / options.epochs
+    readouts = search.readouts
+    if not readouts or "readout" in row.settings:
+        readouts = (options.readout,)
+    usual = replace(options, epochs=epochs, warmup_epochs=warmup, seed=SEED)
+    candidates = (
+        replace(usual, lr=rate, readout=readout) for readout in readouts for rate in search.rates
+    )
+    return TrialOptions(search, tuple(candidates))
+
+
+def best_trial(trials: tuple[Trial, ...], larger_is_better: bool, usual: float) -> Trial:
+    """The winner; refused where no trial has a value."""
+    sign = -1 if larger_is_better else 1
+    ranked = [
+        (sign * trial.validation, trial.best_epoch, abs(math.log(trial.lr / usual)), place)
+        for place, trial in enumerate(trials)
+        if trial.validation is not None
+    ]
+    if not ranked:
+        first = trials[0].error if trials else "there is no candidate"
+        raise InputError(f"no learning rate of the search works; the first: {first}")
+    return trials[min(ranked)[-1]]
+
+
+def next_best(choice: Choice, larger_is_better: bool, error: str) -> Choice:
+    """The choice after a training with what was chosen has diverged."""
+    lost = choice.chosen, choice.chosen_readout
+    trials = tuple(
+        replace(trial, validation=None, error=f"in the training proper: {error}")
+        if (trial.lr, trial.readout) == lost
+        else trial
+        for trial in choice.trials
+    )
+    best = best_trial(trials, larger_is_better, choice.chosen)
+    return replace(choice, trials=trials, chosen=best.lr, chosen_readout=best.readout)
+
+
+def held_back(splits: Splits) -> Splits:
+    """Training graphs parted into those to train on and those to choose on.
+
+    The test part is left out: in its place stand the held-back graphs again.
+    """
+    import torch
+
+    from smpgnn.data.base import Splits
+
+    place = torch.arange(len(splits.train)) % _PERIOD
+    kept, held = place < _PERIOD - _HELD, place >= _PERIOD - _HELD
+    if not bool(held.any()):
+        raise InputError(
+            f"{len(splits.train)} training graphs are too few to hold some back: take --no-search, "
+            f"or at least {_PERIOD} --samples."
+        )
+    rest = splits.train.select(torch.nonzero(held).flatten())
+    return Splits(splits.train.select(torch.nonzero(kept).flatten()), rest, rest)
+
+
+def write_trial(folder: Path, trial: Trial) -> None:
+    write_text(folder / "trial.json", json.dumps(asdict(trial), indent=1) + "\n")
+
+
+def read_trial(folder: Path) -> Trial | None:
+    """What came of a trial, None if it has not ended."""
+    path = folder / "trial.json"
+    if not path.exists():
+        return None
+    try:
+        return Trial(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: cannot be read: delete its folder to try it again.") from error
+
+
+def settings_hash(options: TrainOptions, *more: object) -> str:
+    """A short text that differs where settings differ."""
+    text = json.dumps([settings_of(options), *map(str, more)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -1,1 +1,0 @@
-"""The claims of the paper as programs: `smpgnn theory` lists and runs them (see `registry`)."""

@@ -1,0 +1,329 @@
+"""Batches of fixed size: what is not used of the room changes nothing, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from strategies import ODD, assert_same, cycle, make_case, path, randomize, undirected
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP, Topology
+from smpgnn.baselines.degree import DegreeGIN
+from smpgnn.baselines.dgn import DGN, MultiTaskDGN
+from smpgnn.baselines.gat import GAT, MultiTaskGAT
+from smpgnn.baselines.gated_gcn import GatedGCN, MultiTaskGatedGCN
+from smpgnn.baselines.gin import GIN
+from smpgnn.baselines.gine import GINE, MultiTaskGINE
+from smpgnn.baselines.junction_tree import JunctionTreeMPNN
+from smpgnn.baselines.mpnn_sum import MPNNSum, MultiTaskMPNNSum
+from smpgnn.baselines.pna import PNA, MultiTaskPNA
+from smpgnn.baselines.ppgn import PPGN
+from smpgnn.baselines.relational_pooling import RelationalPooling
+from smpgnn.baselines.ring_gnn import RingGNN
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
+from smpgnn.capture.steps import can_record, data_rows, run_padded, structures
+from smpgnn.data.store import GraphStore
+from smpgnn.ops import backend
+
+GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
+GRAPHS.append(undirected(8, [*((k, (k + 1) % 6) for k in range(6)), (0, 2), (3, 6), (6, 7)]))
+CHOSEN = [4, 2, 0, 3]
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "default": lambda: SMP(2, 2, 4, 2, edge_channels=3, norm="batch", towers=2, residual=True,
+                           message_residual=True, update_residual=True, shared_extractor=True),
+    "fast": lambda: SMP(2, 2, 3, 3, "fast", norm="batch"),
+    "own terms": lambda: SMP(2, 2, 4, 3, "fast", norm="batch", own_terms=True, residual=True),
+    "norm after": lambda: SMP(2, 2, 4, 3, norm="batch", norm_place="after", residual=True,
+                              edge_channels=3),
+    "layer norm": lambda: SMP(2, 2, 3, 3, "fast", norm="layer"),
+    "node level": lambda: SMP(2, 2, 3, 2, "fast", level="node", norm="batch"),
+    "local": lambda: SMP(2, 2, 4, 3, identifiers="local", context_radius=2, edge_channels=3,
+                         norm="batch", residual=True, message_residual=True, own_terms=True),
+    "local features": lambda: SMP(2, 2, 4, 3, identifiers="local", context_radius=1, norm="batch",
+                                  features="row", own_terms=True, edge_channels=3),
+    "fast local": lambda: SMP(2, 2, 3, 4, "fast", "local", context_radius=1, norm="batch"),
+    "local nodes": lambda: SMP(2, 2, 3, 2, "fast", "local", level="node", norm="layer"),
+    "multi-task local": lambda: MultiTaskSMP(2, 3, 2, 4, 2, identifiers="local", state_channels=3,
+                                             norm_place="after"),
+    "ablation": lambda: MPNN(2, 2, 3, 2, edge_channels=3, norm="batch"),
+    "multi-task": lambda: MultiTaskSMP(2, 3, 2, 4, 2, state_channels=3),
+    "largest": lambda: SMP(2, 2, 3, 3, "fast", norm="batch", readout="max"),
+    "GIN": lambda: GIN(2, 2, 3, 3, norm="batch", residual=True, readout="max"),
+    "GIN + degree": lambda: DegreeGIN(2, 2, 3, 3, norm="batch"),
+    "PPGN": lambda: PPGN(2, 2, 3, 3, norm="batch", residual=True),
+    "PPGN without norm": lambda: PPGN(2, 2, 3, 3),
+    "Ring-GNN": lambda: RingGNN(2, 2, 3, 3, norm="batch", residual=True),
+    "multi-task ablation": lambda: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", state_channels=3),
+}  # fmt: skip
+#: Those with messages on edges.
+RIVALS: dict[str, Callable[[], nn.Module]] = {
+    "GINE": lambda: GINE(2, 2, 3, 3, norm="batch", residual=True),
+    "GINE with edges": lambda: GINE(2, 2, 3, 3, edge_channels=3, norm="batch", readout="max"),
+    "GAT": lambda: GAT(2, 2, 4, 3, norm="batch", heads=2, residual=True),
+    "GAT with edges": lambda: GAT(2, 2, 4, 3, edge_channels=3, level="node", heads=2),
+    "PNA": lambda: PNA(2, 2, 3, 3, norm="batch", residual=True),
+    "PNA with edges": lambda: PNA(2, 2, 3, 3, edge_channels=3, norm="layer"),
+    "MPNN (sum)": lambda: MPNNSum(2, 2, 3, 3),
+    "MPNN (sum) with edges": lambda: MPNNSum(2, 2, 3, 3, edge_channels=3, norm="batch"),
+    "Gated-GCN": lambda: GatedGCN(2, 2, 3, 3, norm="batch", residual=True),
+    "Gated-GCN with edges": lambda: GatedGCN(2, 2, 3, 3, edge_channels=3, norm="layer"),
+    "DGN": lambda: DGN(2, 2, 3, 3, norm="batch", residual=True),
+    "DGN with edges": lambda: DGN(2, 2, 3, 3, edge_channels=3, norm="layer",
+                                  aggregators=["dx2", "max", "av1", "min", "dx1"]),
+    "DGN without sums": lambda: DGN(2, 2, 3, 3, norm="batch", aggregators=["max"]),
+    "MPNN-JT": lambda: JunctionTreeMPNN(2, 2, 3, 3, norm="batch", residual=True),
+    "MPNN-JT with edges": lambda: JunctionTreeMPNN(2, 2, 3, 3, edge_channels=3, norm="layer"),
+    "multi-task GINE": lambda: MultiTaskGINE(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task GAT": lambda: MultiTaskGAT(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task PNA": lambda: MultiTaskPNA(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task MPNN (sum)": lambda: MultiTaskMPNNSum(2, 3, 2, 4, 2, state_channels=3),
+    "multi-task DGN": lambda: MultiTaskDGN(2, 3, 2, 4, 2, edge_channels=3, state_channels=3),
+    "multi-task Gated-GCN": lambda: MultiTaskGatedGCN(2, 3, 2, 4, 3, edge_channels=3,
+                                                      state_channels=3, residual=True),
+}  # fmt: skip
+NETWORKS |= RIVALS
+LOCAL = [name for name, make in NETWORKS.items() if make().backbone.identifiers == "local"]
+
+
+def make_store() -> GraphStore:
+    case = make_case(GRAPHS, 2, 3)
+    sizes = torch.bincount(case.batch, minlength=len(GRAPHS))
+    owner = case.batch[case.edge_index[0]]
+    order = torch.argsort(owner, stable=True)
+    counts = torch.bincount(owner, minlength=len(GRAPHS))
+    node_ptr = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
+    return GraphStore(
+        node_ptr,
+        torch.cat([torch.zeros(1, dtype=torch.long), counts.cumsum(0)]),
+        case.edge_index[:, order] - node_ptr[owner[order]],
+        case.x.detach(),
+        case.edge_attr.detach()[order],
+        torch.arange(len(GRAPHS)).unsqueeze(1).float(),
+    )
+
+
+def make_padded(store: GraphStore, network: nn.Module) -> PaddedStore:
+    room = Capacity(6, 40, 80, 300, 500)
+    return PaddedStore(store, room, data_rows(network, store), structures(network))
+
+
+def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> list[Tensor]:
+    outs = [out] if isinstance(out, Tensor) else list(out)  # type: ignore[call-overload]
+    outs = [o[:n] for o, n in zip(outs, real, strict=True)]
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(o.shape, generator=generator, dtype=o.dtype) for o in outs]
+    sum((o * w).sum() for o, w in zip(outs, weights, strict=True)).backward()
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
+    return [*(o.detach() for o in outs), *grads, *(b.double() for b in network.buffers())]
+
+
+def compare_with_padded(name: str, training: bool, chosen: Sequence[int] = CHOSEN) -> None:
+    """Outputs, gradients and statistics of a batch, and of the same batch with room to spare."""
+    store = make_store()
+    network = randomize(NETWORKS[name]()).train(training)
+    other = deepcopy(network)
+    batch, graphs = store.batch(chosen), len(chosen)
+    backbone = network.backbone
+    edge_attr = batch.edge_attr.double() if backbone.edge_channels else None
+    out = network(batch.x.double(), batch.edge_index, edge_attr, batch.batch, batch_size=graphs)
+    level = getattr(network, "level", "graph")
+    one = [batch.num_nodes if level == "node" else graphs]
+    real = one if isinstance(out, Tensor) else [batch.num_nodes, graphs]
+    expected = outputs_and_gradients(network, out, real)
+
+    padded = make_padded(store, network)
+    padded.x, padded.edge_attr = padded.x.double(), padded.edge_attr.double()
+    assert padded.fits(torch.tensor(chosen))
+    room, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - graphs)]))
+    actual = outputs_and_gradients(other, run_padded(other, room, index), real)
+    assert_same(actual, expected, tolerance=1e-11)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_padding_does_not_show(name: str, training: bool) -> None:
+    compare_with_padded(name, training)
+
+
+@pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
+@pytest.mark.parametrize("name", [name for name, make in RIVALS.items() if structures(make())])
+def test_padding_does_not_show_to_what_is_found_in_graphs(
+    name: str, chosen: tuple[int, ...]
+) -> None:
+    compare_with_padded(name, True, chosen)
+
+
+@pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
+@pytest.mark.parametrize(
+    "name",
+    [*LOCAL, "GINE with edges", "GAT with edges", "PNA", "Gated-GCN", "DGN", "MPNN-JT"],
+)
+def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "INTERPRETED", True)
+    compare_with_padded(name, training=True)
+
+
+class NothingFromPython(TorchDispatchMode):
+    """Refuse tensors made of numbers of Python: on a GPU, copies that a recording cannot repeat."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.ops.aten.lift_fresh.default:
+            raise RuntimeError("a tensor is made of numbers of Python.")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        *((name, True) for name in NETWORKS),
+        *((name, False) for name in RIVALS),
+    ],
+    ids=lambda value: {True: "kernels", False: "plain"}.get(value, value),
+)
+def test_nothing_is_asked_of_the_cpu(
+    name: str, kernels: bool, training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Fake tensors have shapes but no content: what asks for it (a number, the places where a mask
+    # is true, how many values differ) raises.
+    monkeypatch.setattr(backend, "INTERPRETED", kernels)
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+    for kind in (JITFunction, InterpretedFunction):  # what launches kernels runs, they do not
+        monkeypatch.setattr(kind, "__getitem__", lambda *_: lambda *_, **__: None)
+    network = NETWORKS[name]().train(training)
+    padded = make_padded(make_store(), network)
+    graphs, mode = torch.zeros(6, dtype=torch.long), FakeTensorMode()
+    with FakeCopyMode(mode):
+        network, padded, graphs = deepcopy((network, padded, graphs))
+    with mode, NothingFromPython():
+        out = run_padded(network, *padded.batch(graphs))
+        outs = [out] if isinstance(out, Tensor) else out
+        sum(o.square().sum() for o in outs).backward()
+    assert all(value.grad is not None for value in network.parameters())
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x[0].item(),
+        lambda x: x[x > 0],
+        lambda x: torch.bincount(x, minlength=3),
+        lambda x: x.unique(),
+        lambda x: x.repeat_interleave(x),
+        lambda x: x.new_tensor([1]),
+        lambda x: x[[0, 0]],
+    ],
+)
+def test_questions_to_the_cpu_are_seen(ask: Callable[[Tensor], object]) -> None:
+    with FakeTensorMode() as mode:
+        x = mode.from_tensor(torch.ones(1, dtype=torch.long))
+        with NothingFromPython(), pytest.raises(RuntimeError):
+            ask(x)
+
+
+def test_padding_does_not_show_where_nodes_are_numbered_at_random() -> None:
+    store = make_store()
+    network = randomize(RelationalPooling(2, 2, 3, 3, norm="batch", max_nodes=9)).eval()
+    batch = store.batch(CHOSEN)
+    expected = network(batch.x.double(), batch.edge_index, None, batch.batch, batch_size=4)
+    padded = make_padded(store, network)
+    padded.x = padded.x.double()
+    room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
+    assert_same(run_padded(network, room, index)[:4], expected)
+
+
+def test_targets_of_what_is_not_there_are_unknown() -> None:
+    padded = PaddedStore(make_store(), Capacity(3, 40, 80, 300))
+    batch, index = padded.batch(torch.tensor([5, -1, 1]))
+    assert batch.y[[0, 2], 0].tolist() == [5, 1]
+    assert batch.y[1].isnan().all()
+    assert index.present.tolist() == [1, 0, 1, 0]
+    assert index.topology.graph_size.tolist() == [1, 0, 5, 34]
+
+
+def test_what_fits() -> None:
+    padded = PaddedStore(make_store(), Capacity(3, 15, 40, 90))
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26, 0)
+    assert padded.fits(torch.tensor([1, 5]))
+    assert not padded.fits(torch.tensor([4, 0]))  # 15 nodes: one must be left
+    assert not padded.fits(torch.tensor([4, 1]))  # 106 rows
+    assert not padded.fits(torch.tensor([1, 5, 2, 5]))  # 4 graphs
+
+
+@pytest.mark.parametrize(
+    "make", [DataOneHot, DataNodes, lambda store: DataLocal(store, 1)], ids=["all", "own", "local"]
+)
+def test_capacity_of_a_store_has_room_for_its_batches(
+    make: Callable[[GraphStore], DataRows],
+) -> None:
+    store = make_store()
+    rows = make(store)
+    room = Capacity.of(store, 3, rows)
+    padded = PaddedStore(store, room, rows)
+    for graphs in torch.combinations(torch.arange(len(GRAPHS)), 3):
+        assert padded.fits(graphs)
+    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == room.messages % 16 == 0
+
+
+def test_what_fits_of_local_contexts() -> None:
+    store = make_store()
+    rows = DataLocal(store, 1)
+    # of a cycle of five: 5 contexts of 4 rows, each of which hears from two neighbours
+    padded = PaddedStore(store, Capacity(3, 40, 40, 40, 80), rows)
+    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 22, 40)
+    assert padded.fits(torch.tensor([1, 5]))
+    assert not padded.fits(torch.tensor([1, 1]))  # 40 rows: one must be left
+    narrow = PaddedStore(store, Capacity(3, 40, 40, 90, 80), rows)
+    assert not narrow.fits(torch.tensor([1, 1]))  # 80 messages, likewise
+
+
+@pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
+def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, ...]) -> None:
+    store = make_store()
+    padded = PaddedStore(store, Capacity(6, 60, 90, 300, 700), DataLocal(store, 2))
+    batch, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - len(chosen))]))
+    found = index.routes.sides()
+    plain = store.batch(chosen)
+    # edges by receiver, as the padded batch has them
+    order = torch.argsort(plain.edge_index[1], stable=True)
+    topology = Topology(plain.edge_index[:, order], plain.batch, plain.num_nodes, len(chosen))
+    expected = ContextIndex.build(topology, "local", 1, 2)
+    rows, messages = expected.num_rows, expected.lift.source.numel()
+    for one, two in zip(found, expected.routes.sides(), strict=True):
+        assert torch.equal(one.row_ptr[: rows + 1], two.row_ptr)
+        assert (one.row_ptr[rows:] == messages).all()
+        assert torch.equal(one.row[:messages], two.row)
+        assert (one.row[messages:] == padded.capacity.rows - 1).all()
+    assert torch.equal(found[1].last[:messages], expected.routes.sides()[1].last)
+    table, whole = index.table, expected.table
+    assert torch.equal(table.ptr[: plain.num_nodes + 1], whole.ptr)
+    assert (table.ptr[plain.num_nodes :] == rows).all()
+    assert torch.equal(table.own[: plain.num_nodes], whole.own)
+    assert torch.equal(table.owner[:rows], whole.owner)
+    assert (table.owner[rows:] == batch.num_nodes - 1).all()
+
+
+def test_a_cpu_records_nothing() -> None:
+    assert not can_record(NETWORKS["fast"](), torch.device("cpu"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_what_can_be_recorded() -> None:
+    cuda = torch.device("cuda")
+    for make in NETWORKS.values():
+        assert can_record(make(), cuda)
+    assert not can_record(SMP(2, 2, 3, 3, "fast", "neighborhood"), cuda)
+    assert not can_record(SMP(2, 2, 3, 3, "fast", pooling="max"), cuda)

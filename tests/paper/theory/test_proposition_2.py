@@ -1,0 +1,122 @@
+"""Proposition 2: the blocks of a PPGN from the weights of a Fast SMP."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+import torch
+
+from smpgnn.errors import InputError
+from smpgnn.models import SMP
+from smpgnn.paper.theory.proposition_2 import (
+    PROGRAM,
+    TOLERANCE,
+    PPGNBlock,
+    ReluProduct,
+    approximation,
+    as_printed,
+    fast_smp,
+    largest_factors,
+    ppgn_blocks,
+    ppgn_contexts,
+    ppgn_input,
+    relative_gap,
+    smp_contexts,
+    with_own_term,
+    without_residual,
+)
+
+TREE = nx.random_labeled_tree(9, seed=3)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [TREE, nx.petersen_graph(), nx.empty_graph(1), nx.empty_graph(3), nx.lollipop_graph(4, 3)],
+    ids=["tree", "petersen", "one node", "no edges", "lollipop"],
+)
+def test_blocks_equal_the_layers(graph: nx.Graph) -> None:
+    network = fast_smp(layers=3, width=6)
+    blocks = ppgn_blocks(network)
+    assert len(blocks) == 6
+    found = ppgn_contexts(blocks, ppgn_input(graph))
+    assert relative_gap(smp_contexts(network, graph), found) <= TOLERANCE
+
+
+def test_node_features_and_towers() -> None:
+    torch.manual_seed(2)
+    network = SMP(3, 1, 8, 3, layer="fast", towers=2, set_scale=0.1).double()
+    x = torch.randn(9, 3, dtype=torch.float64)
+    found = ppgn_contexts(ppgn_blocks(network), ppgn_input(TREE, x))
+    assert relative_gap(smp_contexts(network, TREE, x), found) <= TOLERANCE
+
+
+def test_the_same_blocks_serve_all_graphs() -> None:
+    network = fast_smp(layers=2, width=4)
+    blocks = ppgn_blocks(network)
+    for graph in (TREE, nx.cycle_graph(12), nx.complete_graph(5)):
+        found = ppgn_contexts(blocks, ppgn_input(graph))
+        assert relative_gap(smp_contexts(network, graph), found) <= TOLERANCE
+
+
+def test_what_the_appendix_prints_differs() -> None:
+    network = fast_smp(layers=2, width=4)
+    expected, t, blocks = smp_contexts(network, TREE), ppgn_input(TREE), ppgn_blocks(network)
+    for changed in (without_residual(blocks), as_printed(blocks), with_own_term(blocks, network)):
+        assert relative_gap(expected, ppgn_contexts(changed, t)) > 1e-2
+
+
+def test_without_the_residual_it_is_the_layer_of_the_appendix() -> None:
+    network = fast_smp(layers=1, width=4)
+    t = ppgn_input(TREE)
+    set_block, message_block = ppgn_blocks(network)
+    hat = set_block(t)[..., :-3]
+    whole = message_block(set_block(t))[..., :-3]
+    (_, less) = ppgn_contexts(without_residual([set_block, message_block]), t)
+    torch.testing.assert_close(less, whole - hat, rtol=0, atol=1e-12)
+
+
+def test_block_by_hand() -> None:
+    def double(t: torch.Tensor) -> torch.Tensor:
+        return 2 * t
+
+    def add(both: torch.Tensor) -> torch.Tensor:
+        return both[..., :1] + both[..., 1:]
+
+    t = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).unsqueeze(2)
+    found = PPGNBlock(double, lambda t: t, double, add)(t)
+    assert found[..., 0].tolist() == [[2 + 14, 4 + 20], [6 + 30, 8 + 44]]
+
+
+def test_relu_product_keeps_its_bound() -> None:
+    product = ReluProduct(hidden=32, bound=4.0)
+    x = torch.linspace(-2, 2, 41, dtype=torch.float64)
+    found = product(x[:, None], x[None, :])
+    step = 2 * 4.0 / 32
+    error = (found - x[:, None] * x[None, :]).abs().max().item()
+    assert 0 < error <= step**2 / 16 + 1e-12  # of two squares, a quarter each, of step²/8
+    assert torch.equal(product(torch.zeros(1), torch.zeros(1)), torch.zeros(1))
+
+
+def test_perceptrons_approach_the_layer() -> None:
+    network = fast_smp(layers=2, width=4)
+    bound = 2 * largest_factors(TREE, network)
+    coarse, fine = (approximation(TREE, network, hidden, bound).gap for hidden in (64, 512))
+    assert fine < coarse / 20  # eight times the relus: about 64 times as near
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (SMP(0, 1, 4, 2, layer="fast", norm="layer"), "norm=None and residual=False"),
+        (SMP(0, 1, 4, 2, layer="fast", residual=True), "norm=None and residual=False"),
+        (SMP(0, 1, 4, 2), "network has a DefaultSMPLayer: take layer='fast'"),
+    ],
+)
+def test_other_networks_are_refused(network: SMP, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ppgn_blocks(network)
+
+
+def test_program(capsys: pytest.CaptureFixture[str]) -> None:
+    PROGRAM.run()
+    assert "4 layers, 8 blocks" in capsys.readouterr().out
