@@ -193,8 +193,8 @@ def main() -> None:
     try:
         with interrupts.raising():
             status = _status(sys.argv[1:])
-    except KeyboardInterrupt:  # between the last line of the work and here
-        status = _interrupted()
+    except KeyboardInterrupt as stop:  # between the last line of the work and here
+        status = _interrupted(stop)
     sys.exit(status)
 
 
@@ -205,17 +205,17 @@ def _status(words: Sequence[str]) -> int:
         return run(words)
     except Exception as error:
         # an interrupt may have become another error on its way through a library
-        return _interrupted() if interrupts.interrupted() else _failed(error)
-    except Terminated:
-        discard_unfinished()
+        return _interrupted(error) if interrupts.interrupted() else _failed(error)
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop)
+
+
+def _interrupted(stop: BaseException) -> int:
+    """Say who ended the work, with nothing half-written left behind."""
+    discard_unfinished()
+    if isinstance(stop, Terminated):
         print("smpgnn: ended by the system.", file=sys.stderr)
         return 143
-    except KeyboardInterrupt:
-        return _interrupted()
-
-
-def _interrupted() -> int:
-    discard_unfinished()
     print("smpgnn: interrupted.", file=sys.stderr)
     return interrupts.STATUS
 

@@ -74,6 +74,8 @@ def explain_molecules(
     from smpgnn.data.molecules import read_molecule, require_rdkit
 
     Chem = require_rdkit()
+    from rdkit import rdBase
+
     table = model.featurize(smiles)
     by_row: dict[int, Explanation | None] = {}
     errors = dict(table.errors)
@@ -86,7 +88,8 @@ def explain_molecules(
     molecules = []
     for row, text in enumerate(smiles):
         error, known = errors.get(row, ""), by_row.get(row)
-        molecule = None if known is None else read_molecule(Chem, text)[0]
+        with rdBase.BlockLogs():
+            molecule = None if known is None else read_molecule(Chem, text)[0]
         shown = "" if text is None else readable(str(text))
         molecules.append(Molecule(row, shown, molecule, known, error))
     return molecules, missed

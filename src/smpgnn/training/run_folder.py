@@ -205,6 +205,7 @@ class RunFolder:
         texts = ("unit", "inputs", "targets", "fingerprint", "splits")
         whole = (
             all(isinstance(content.get(name), str) for name in texts)
+            and len(content["inputs"]) == len(content["targets"])  # a digest a row, each
             and _texts(content.get("columns"))
             and isinstance(content.get("files"), dict)
             and _texts(list(content["files"].values()))
