@@ -108,6 +108,18 @@ def features(store: GraphStore, network: NetworkSpec) -> GraphStore:
     )
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["default, edges and residuals", "default, local", "gin"])
+def test_the_probe_tells_the_peak_on_a_gpu(name: str) -> None:
+    network, device = CASES[name], torch.device("cuda")
+    store = features(cycle_graphs(4, 28, 2000, seed=0), network)
+    counts, state = count_rows(store, network), torch.cuda.get_rng_state()
+    found = probe(store, network, device, counts)
+    assert torch.equal(state, torch.cuda.get_rng_state())
+    real = step_bytes(store, network, device) + 8 * count_parameters(network)
+    assert 1 / 1.5 < found.of_batch(counts, 2000, counts[:, 0], 0) / real < 1.5
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_probe_tells_the_peak_of_a_larger_batch(name: str) -> None:
     """Of sixty graphs of 28 nodes; the probe sees a few of them."""
@@ -137,7 +149,7 @@ def grid(side: int) -> GraphStore:
 def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
     store = grid(40)
     counts = count_rows(store, network)
-    sample = memory._sample(store, network, counts)
+    sample = memory._sample(store, network, counts, 2**17)
     assert int(sample.node_ptr[-1]) <= 512 < 1600
     assert float(sample.num_edges[0]) > 2 * float(sample.num_nodes[0])
     real = step_bytes(store, network, CPU) + 8 * count_parameters(network)
@@ -149,7 +161,7 @@ def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
 def test_the_probe_is_small(identifiers: str, hidden_channels: int) -> None:
     network = spec(identifiers=identifiers, hidden_channels=hidden_channels)
     for store in (cycle_graphs(4, 20, 100, seed=0), grid(30)):
-        sample = memory._sample(store, network, count_rows(store, network))
+        sample = memory._sample(store, network, count_rows(store, network), 2**17)
         assert 1 <= len(sample) <= 64
         rows = float(count_rows(sample, network)[:, 0].sum())
         assert rows * hidden_channels <= 2**17 or rows <= 64

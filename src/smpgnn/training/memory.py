@@ -23,8 +23,10 @@ from smpgnn.training.row_counts import context_rows, count_rows, near_nodes
 
 #: Values that an optimiser keeps for each weight.
 STATES = {"adamw": 2, "adam": 2, "sgd": 1}
-#: Graphs of a probe, values in a tensor of its rows, and nodes of a piece of a large graph.
-_GRAPHS, _VALUES, _NODES = 64, 1 << 17, 512
+#: Graphs of a probe, and nodes of a piece of a large graph.
+_GRAPHS, _NODES = 64, 512
+#: Values in a tensor of its rows. Kernels on a GPU have parts that stop growing only later.
+_VALUES = {"cpu": 1 << 17, "cuda": 1 << 20}
 #: Tensors as wide as the rows: more than any layer keeps, and temporary ones of inference.
 _AMPLE, _TEMPORARY = 64, 8
 #: Bytes that are free wherever this runs.
@@ -169,7 +171,7 @@ def probe(
         store: the training graphs.
         counts: their rows and messages, [G, 2], as `count_rows` gives them.
     """
-    sample = _sample(store, spec, counts)
+    sample = _sample(store, spec, counts, _VALUES[device.type])
     rows, messages = count_rows(sample, spec).sum(0).tolist()
     on_gpu = device.type == "cuda"
 
@@ -257,9 +259,9 @@ def _width(spec: NetworkSpec) -> int:
     )
 
 
-def _sample(store: GraphStore, spec: NetworkSpec, counts: Tensor) -> GraphStore:
+def _sample(store: GraphStore, spec: NetworkSpec, counts: Tensor, values: int) -> GraphStore:
     """The largest graphs, as many as make a quick probe, or a piece of the largest one."""
-    most = max(64, _VALUES // _width(spec))
+    most = max(64, values // _width(spec))
     top = torch.topk(counts.sum(1), min(_GRAPHS, len(counts)))
     few = top.indices[: max(1, int((top.values.cumsum(0) <= 4 * most).sum()))]
     sample = store.select(few.to(store.device))
