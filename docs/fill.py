@@ -265,24 +265,6 @@ def scale() -> str:
     return "\n".join(lines)
 
 
-def memory() -> str:
-    lines = []
-    for name, where in (("cpu", "the CPU"), ("h200", "an NVIDIA H200")):
-        record = read(f"benchmarks/memory-{name}.json")
-        ratios = [row["ratio"] for row in record["rows"]]
-        lines.append(
-            f"{len(ratios)} networks and batches on {where}: estimate / "
-            f"measured peak between {min(ratios):.2f} and {max(ratios):.2f}."
-        )
-    rows = read("benchmarks/training_memory-h200.json")["rows"]
-    ratios = [row["ratio"] for row in rows]
-    lines.append(
-        f"{len(rows)} whole trainings there, their steps recorded: between {min(ratios):.2f} and "
-        f"{max(ratios):.2f}."
-    )
-    return "\n".join(lines)
-
-
 def precision() -> str:
     folder = "benchmarks/zinc-precision"
     lines = ["| ZINC | validation MAE | test MAE | peak |", "|---|---|---|---|"]
@@ -342,7 +324,6 @@ DOCUMENTS = {
         "epoch": epoch,
         "scale": scale,
         "precision": precision,
-        "memory": memory,
         "complexity": complexity,
     },
     "docs/training.md": {"few-molecules": few_molecules},

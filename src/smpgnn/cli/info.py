@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import import_trusted
 from smpgnn.config.catalogue import ENTRIES
-from smpgnn.config.options import TASKS, TableOptions, TrainOptions, ZincOptions, with_values
+from smpgnn.config.options import TASKS, TableOptions, ZincOptions, with_values
 from smpgnn.errors import InputError, shown
 from smpgnn.pretrained import NAMES, shipped
-
-if TYPE_CHECKING:
-    from smpgnn.training.estimate import StepMemory
-    from smpgnn.training.prepare import Prepared
 
 
 def info(arguments: argparse.Namespace) -> int:
@@ -79,10 +75,10 @@ def _model(path: Path, record: dict[str, Any]) -> None:
 
 def _data_set(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.training.memory import largest_batch_memory
+        from smpgnn.training.memory import probe
         from smpgnn.training.prepare import prepare
+        from smpgnn.training.row_counts import count_rows
         from smpgnn.training.saved import pick_device
-        from smpgnn.training.train import records_steps
 
     names = ("data_dir", "model", "identifiers", "checkpoint")
     given = {name: value for name in names if (value := getattr(arguments, name))}
@@ -102,57 +98,27 @@ def _data_set(arguments: argparse.Namespace) -> int:
             f"{int(sizes.max())}), {store.num_edges.double().mean():.1f} directed edges"
         )
     batch_size = arguments.batch_size or options.batch_size
-    device = pick_device("auto")
-    if records_steps(options, prepared.network(), prepared.splits, device):
-        _recorded(prepared, options, batch_size)
-        return 0
-    need = largest_batch_memory(
-        prepared.splits.train, prepared.spec, batch_size, device, optimizer=options.optimizer
-    )
-    print(
-        f"memory of a training step of {options.model} with {batch_size} graphs on {device.type}: "
-        f"{_roughly(need)}up to {need.total / 2**20:.0f} MiB"
-    )
-    _parts(need)
-    return 0
-
-
-def _recorded(prepared: Prepared, options: TrainOptions, batch_size: int) -> None:
-    """What a training with recorded steps needs on the GPU."""
-    from smpgnn.capture.memory import LIBRARIES, recorded_memory
-
-    need = recorded_memory(
-        prepared.splits,
+    device, counts = pick_device("auto"), count_rows(prepared.splits.train, prepared.spec)
+    need = probe(
+        prepared.splits.train,
         prepared.spec,
-        batch_size,
+        device,
+        counts,
         optimizer=options.optimizer,
         precision=options.precision,
     )
+    total = need.of_batch(counts, batch_size, counts[:, 0], 0)
+    largest = need.of(counts).topk(min(batch_size, len(counts))).indices
+    rows, messages = counts[largest].sum(0).tolist()
     print(
-        f"memory of a training of {options.model} with {batch_size} graphs a batch, its steps "
-        f"recorded, on cuda: {_roughly(need.step)}about {need.total / 2**20:.0f} MiB"
+        f"memory of a training step of {options.model} with {batch_size} graphs on {device.type}: "
+        f"up to about {total / 2**20:.0f} MiB"
     )
-    _parts(need.step)
-    _part("data", need.data, "all graphs, and the tables that batches are cut from")
-    _part("libraries", LIBRARIES, "what cuBLAS keeps for itself")
     print(
-        f"a rare batch that is larger than the room takes {need.beside / 2**20:.0f} MiB beside it"
+        f"  {rows:,.0f} rows of {need.per_row / 2**10:.2f} KiB, {messages:,.0f} messages of "
+        f"{need.per_message / 2**10:.2f} KiB, and {need.fixed / 2**20:.1f} MiB in every batch"
     )
-
-
-def _parts(need: StepMemory) -> None:
-    _part("kept", need.kept, "what layers and extractors keep for the gradient")
-    _part("passing", need.passing, "what lives for a moment beside it")
-    _part("index", need.index, "the graphs, and which rows belong together")
-    _part("weights", need.weights, "parameters, gradients, state of the optimiser")
-
-
-def _part(name: str, size: float, text: str) -> None:
-    print(f"  {name:<9} {size / 2**20:>9.1f} MiB  {text}")
-
-
-def _roughly(need: StepMemory) -> str:
-    return "roughly " if need.rough else ""
+    return 0
 
 
 def _table(path: Path) -> int:

@@ -1,52 +1,60 @@
-"""Whether a training step fits into the memory that is there."""
+"""Whether a training step fits into the free memory, measured on a small part of the data."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.training.estimate import StepMemory, count_parameters, step_memory
-from smpgnn.training.row_counts import context_rows, count_largest, count_rows
+from smpgnn.training.network import run_network
+from smpgnn.training.row_counts import context_rows, count_rows, near_nodes
 
-__all__ = [
-    "available_bytes",
-    "check_memory",
-    "context_rows",
-    "fitting_rows",
-    "inference_bytes",
-    "largest_batch_memory",
-    "room",
-]
-
-#: Graphs from which `fitting_rows` learns what a row needs.
-_SAMPLE = 512
-#: Bytes that are there wherever this runs.
+#: Values that an optimiser keeps for each weight.
+STATES = {"adamw": 2, "adam": 2, "sgd": 1}
+#: Graphs of a probe, and nodes of a piece of a large graph.
+_GRAPHS, _NODES = 64, 512
+#: Values in a tensor of its rows. Kernels on a GPU have parts that stop growing only later.
+_VALUES = {"cpu": 1 << 17, "cuda": 1 << 20}
+#: Tensors as wide as the rows: more than any layer keeps, and temporary ones of inference.
+_AMPLE, _TEMPORARY = 64, 8
+#: Bytes that are free wherever this runs.
 _LITTLE = 1 << 29
 
 
-def largest_batch_memory(
-    store: GraphStore,
-    spec: NetworkSpec,
-    batch_size: int,
-    device: torch.device,
-    *,
-    batch_rows: int = 0,
-    optimizer: str = "adamw",
-    precision: str = "float32",
-) -> StepMemory:
-    """The need of the largest batch that could come up: the graphs with the most rows together.
+@dataclass(frozen=True)
+class StepMemory:
+    """Bytes of a training step: of each row, of each message from row to row, and of any batch."""
 
-    `batch_rows` limits batches as in training, but no batch has less than one graph.
-    """
-    counts = count_largest(store, spec, batch_size)
-    batch = counts.limited(counts.order(batch_size), batch_rows, spec)
-    return step_memory(spec, batch, device, optimizer=optimizer, precision=precision)
+    per_row: float
+    per_message: float
+    fixed: float
+
+    def of(self, counts: Tensor) -> Tensor:
+        """Bytes of graphs with so many rows and messages (`count_rows`). Shapes: [G, 2] to [G]."""
+        return self.per_row * counts[:, 0] + self.per_message * counts[:, 1]
+
+    def of_batch(self, counts: Tensor, batch_size: int, limited: Tensor, batch_rows: int) -> int:
+        """Bytes of the largest batch that could come up: the graphs that need most, together.
+
+        `batch_rows` limits the sum of `limited`, [G], as in training (0: no limit), but no batch
+        has less than one graph.
+        """
+        most = torch.topk(self.of(counts), min(batch_size, len(counts)))
+        limited = limited.cpu()[most.indices]
+        share = max(batch_rows, int(limited[0])) / max(1, int(limited.sum()))
+        return int(self.fixed + float(most.values.sum()) * (min(1.0, share) if batch_rows else 1.0))
 
 
 def available_bytes(device: torch.device) -> int:
@@ -71,33 +79,10 @@ def room(device: torch.device) -> float:
     return 0.9 * available_bytes(device)
 
 
-def inference_bytes(store: GraphStore, spec: NetworkSpec, *, gradients: bool = False) -> float:
-    """What a trained network needs for all these graphs together, at most.
-
-    It is counted only where it may be much, and 0 otherwise. With `gradients` the values of all
-    layers are kept.
-    """
-    width = max(spec.hidden_channels, spec.in_channels, spec.edge_channels)
-    most = store.num_nodes.double().square().sum().item() * width * (spec.num_layers + 20) * 4
-    if most < _LITTLE:
-        return 0.0
-    need = step_memory(spec, count_rows(store, spec).batch(), store.device)
-    dense = 64 * store.num_nodes.double().square().max().item() if spec.model == "dgn" else 0.0
-    return need.passing + need.index + dense + (need.kept if gradients else 0.0)
-
-
-def fitting_rows(
-    store: GraphStore, spec: NetworkSpec, device: torch.device, *, precision: str = "float32"
-) -> int:
-    """The limit of rows (`context_rows`) with which a step takes about half of the free memory."""
-    units = context_rows(store.num_nodes, spec)
-    places = torch.linspace(0, len(store) - 1, min(len(store), _SAMPLE)).round().long()
-    sample = store.select(places.to(store.device))
-    many = 10**6 / max(1, int(units[places].sum()))
-    batch = count_rows(sample, spec).batch().scaled(many)
-    need = step_memory(spec, batch, device, precision=precision)
-    each = (need.total - need.weights) / 10**6
-    return max(int(units.max()), int((0.5 * available_bytes(device) - need.weights) / each))
+def count_parameters(spec: NetworkSpec) -> int:
+    """The number of weights of a network, without allocating them."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in spec.build().parameters())
 
 
 def check_memory(
@@ -110,31 +95,204 @@ def check_memory(
     optimizer: str = "adamw",
     precision: str = "float32",
 ) -> None:
-    """Refuse, before training starts, a batch size whose contexts cannot fit."""
-    counts = count_largest(store, spec, batch_size)
-    top = counts.order(batch_size)
-    parameters = count_parameters(spec)
+    """Refuse, before training starts, a batch size whose contexts cannot fit.
 
-    def need(batch_size: int) -> int:
-        return step_memory(
-            spec,
-            counts.limited(top[:batch_size], batch_rows, spec),
-            device,
-            parameters=parameters,
-            optimizer=optimizer,
-            precision=precision,
-        ).total
-
+    The size of the contexts alone decides if memory is ample, and if a graph is hopeless. In
+    between a probe decides.
+    """
+    counts, limited = count_rows(store, spec), context_rows(store.num_nodes, spec)
     there = available_bytes(device)
+    weights = 4.0 * count_parameters(spec) * (2 + STATES[optimizer])
+    ample = 4.0 * _width(spec) * _AMPLE * (spec.num_layers + 1)
+    if StepMemory(ample, ample, weights).of_batch(counts, batch_size, limited, batch_rows) < there:
+        return
+    number = 2.0 if precision == "bfloat16" else 4.0
+    need = StepMemory(number * spec.hidden_channels * spec.num_layers, 0.0, weights)
+    if need.of_batch(counts, 1, limited, 0) <= there:
+        need = probe(store, spec, device, counts, optimizer=optimizer, precision=precision)
+    one, batch = (need.of_batch(counts, k, limited, batch_rows) for k in (1, batch_size))
     free = f"but {there / 2**30:.1f} GiB are free on {device.type}"
     smaller = "use --checkpoint, --identifiers neighborhood or a smaller network"
-    if need(1) > there:
+    if one > there:
+        largest = int(store.num_nodes[need.of(counts).argmax()])
         raise InputError(
-            f"the contexts of the largest graph, of {int(counts.nodes[top[0]])} nodes, need about "
-            f"{need(1) / 2**30:.1f} GiB in training, {free}: leave it out, or {smaller}."
+            f"the contexts of the largest graph, of {largest} nodes, need about "
+            f"{one / 2**30:.1f} GiB in training, {free}: leave it out, or {smaller}."
         )
-    if need(batch_size) > there:
+    if batch > there:
         raise InputError(
-            f"the contexts of a batch may need {need(batch_size) / 2**30:.1f} GiB, {free}: lower "
+            f"the contexts of a batch may need {batch / 2**30:.1f} GiB, {free}: lower "
             f"--batch-size (now {batch_size}), lower or set --batch-rows, or {smaller}."
         )
+
+
+def fitting_rows(
+    store: GraphStore, spec: NetworkSpec, device: torch.device, *, precision: str = "float32"
+) -> int:
+    """The limit of rows (`context_rows`) with which a step takes about half of the free memory."""
+    units, counts = context_rows(store.num_nodes, spec), count_rows(store, spec)
+    half = 0.5 * available_bytes(device)
+    need = probe(store, spec, device, counts, precision=precision)
+    each = float(need.of(counts).sum()) / max(1, int(units.sum()))
+    return max(int(units.max()), int((half - need.fixed) / max(each, 1.0)))
+
+
+def inference_bytes(store: GraphStore, spec: NetworkSpec, *, gradients: bool = False) -> float:
+    """About what a trained network needs for all these graphs together, by the size of contexts.
+
+    It is counted only where it may be much, and 0 otherwise. With `gradients` the values of all
+    layers are kept.
+    """
+    square = store.num_nodes.double().square()
+    tensor = 4.0 * max(spec.hidden_channels, spec.in_channels, spec.edge_channels)
+    if square.sum().item() * tensor * (spec.num_layers + 20) < _LITTLE:
+        return 0.0
+    tensors = _TEMPORARY * (1 + spec.num_layers * gradients)
+    need = StepMemory(64 + tensors * tensor, 64, 0)  # 64: indices of a row, and of a message
+    dense = 64 * square.max().item() if spec.model == "dgn" else 0.0
+    return float(need.of(count_rows(store, spec)).sum()) + dense
+
+
+def probe(
+    store: GraphStore,
+    spec: NetworkSpec,
+    device: torch.device,
+    counts: Tensor,
+    *,
+    optimizer: str = "adamw",
+    precision: str = "float32",
+) -> StepMemory:
+    """Measure training steps of a network with fresh weights on a few of the largest graphs.
+
+    The graphs come twice, four times, and twice with every edge doubled. This tells apart what
+    rows need, what messages need, and what does not grow. The caller's random state is kept.
+
+    Args:
+        store: the training graphs.
+        counts: their rows and messages, [G, 2], as `count_rows` gives them.
+    """
+    sample = _sample(store, spec, counts, _VALUES[device.type])
+    rows, messages = count_rows(sample, spec).sum(0).tolist()
+    on_gpu = device.type == "cuda"
+
+    def peak(copies: int, edges: int) -> int:
+        return step_bytes(_repeated(sample, copies, edges), spec, device, precision)
+
+    with torch.random.fork_rng(devices=[device] if on_gpu else []), torch.enable_grad():
+        if on_gpu:  # the first step also allocates what libraries keep
+            peak(2, 1)
+        two, four, doubled = peak(2, 1), peak(4, 1), peak(2, 2)
+    if on_gpu:
+        torch.cuda.empty_cache()
+    per_message = max(0.0, (doubled - two) / max(1.0, 2 * messages))
+    per_row = max(0.0, ((four - two) / 2 - per_message * messages) / max(1.0, rows))
+    fixed = max(0.0, two - 2 * (per_row * rows + per_message * messages))
+    states = 4.0 * count_parameters(spec) * STATES[optimizer]
+    return StepMemory(per_row, per_message, fixed + states)
+
+
+def step_bytes(
+    store: GraphStore, spec: NetworkSpec, device: torch.device, precision: str = "float32"
+) -> int:
+    """The peak of one step on all graphs of a store, without the states of an optimiser."""
+    with live_bytes(device) as peak:
+        network = spec.build().to(device)
+        batch = store.batch().to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+            outputs = tree_leaves(run_network(network, batch))
+            torch.autograd.backward([output.float().square().mean() for output in outputs])
+    return peak[0]
+
+
+@contextlib.contextmanager
+def live_bytes(device: torch.device) -> Iterator[list[int]]:
+    """Measure the peak of the tensors made inside, in bytes: the one entry of the list."""
+    peak = [0]
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        yield peak
+        peak[0] = torch.cuda.max_memory_allocated(device) - before
+    else:
+        with _Tracker(peak):
+            yield peak
+
+
+class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows the storage of all tensors that operations return, until it is freed."""
+
+    def __init__(self, peak: list[int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak, self.live = peak, 0
+        self.known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, Tensor):
+                self._follow(value.untyped_storage())
+        return result
+
+    def _follow(self, storage: torch.UntypedStorage) -> None:
+        if storage._cdata in self.known:
+            return
+        self.known.add(storage._cdata)
+        self.live += storage.nbytes()
+        self.peak[0] = max(self.peak[0], self.live)
+        weakref.finalize(storage, self._free, storage._cdata, storage.nbytes())
+
+    def _free(self, address: int, size: int) -> None:
+        self.known.discard(address)
+        self.live -= size
+
+
+def _width(spec: NetworkSpec) -> int:
+    """The most values of a row, node or edge in any layer."""
+    return max(
+        spec.hidden_channels,
+        1 + spec.in_channels,
+        spec.edge_channels,
+        spec.extractor_channels or 4 * spec.hidden_channels,
+        spec.max_nodes if spec.model == "rp" else 0,  # one-hot identifiers
+    )
+
+
+def _sample(store: GraphStore, spec: NetworkSpec, counts: Tensor, values: int) -> GraphStore:
+    """The largest graphs, as many as make a quick probe, or a piece of the largest one."""
+    most = max(64, values // _width(spec))
+    top = torch.topk(counts.sum(1), min(_GRAPHS, len(counts)))
+    few = top.indices[: max(1, int((top.values.cumsum(0) <= 4 * most).sum()))]
+    sample = store.select(few.to(store.device))
+    if float(top.values[0]) <= 4 * most:
+        return sample
+    nodes = int(sample.node_ptr[-1])
+    context = float(counts[few[0], 0]) / nodes
+    return _piece(sample, min(nodes, _NODES, int(max(most**0.5, most / context))))
+
+
+def _piece(store: GraphStore, count: int) -> GraphStore:
+    """So many nodes of a single graph, near a few of them, and the edges between."""
+    chosen = near_nodes(store.edge_index, int(store.node_ptr[-1]), count)
+    inside = chosen[store.edge_index].all(0)
+    number = chosen.cumsum(0) - 1
+    return GraphStore(
+        store.node_ptr.new_tensor([0, count]),
+        store.edge_ptr.new_tensor([0, int(inside.sum())]),
+        number[store.edge_index[:, inside]],
+        x=None if store.x is None else store.x[chosen],
+        edge_attr=None if store.edge_attr is None else store.edge_attr[inside],
+    )
+
+
+def _repeated(store: GraphStore, copies: int, edges: int) -> GraphStore:
+    """Every graph so many times, with each edge so many times."""
+    graphs = store.select(torch.arange(len(store), device=store.device).repeat(copies))
+    attributes = graphs.edge_attr
+    return replace(
+        graphs,
+        edge_ptr=edges * graphs.edge_ptr,
+        edge_index=graphs.edge_index.repeat_interleave(edges, dim=1),
+        edge_attr=None if attributes is None else attributes.repeat_interleave(edges, dim=0),
+    )

@@ -30,7 +30,7 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError, Terminated
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
-from smpgnn.training.memory import check_memory, context_rows, fitting_rows
+from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
 from smpgnn.training.network import run_network
 from smpgnn.training.peak import memory_of
@@ -43,6 +43,7 @@ from smpgnn.training.processes import (
     started_processes,
     watching,
 )
+from smpgnn.training.row_counts import context_rows
 from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import (
     RunFolder,

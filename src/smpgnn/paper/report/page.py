@@ -59,12 +59,6 @@ TIMINGS = {
         "Steps that follow one another, one that is waited for (alone), and the floor: the bytes "
         "that the layers must move, at the speed of a large copy.",
     ),
-    "memory": ("Estimated and measured memory of a training step", "Memory in MiB."),
-    "training_memory": (
-        "Estimated and measured memory of whole trainings",
-        "Memory in MiB. Where a batch was larger than the room of the recorded step, the ratio is "
-        "that of the estimate with the room that cuBLAS then takes once more.",
-    ),
 }
 
 
