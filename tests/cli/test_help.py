@@ -165,7 +165,7 @@ def test_resume_compares_config_and_preset_too(cycles_run: Path, tmp_path: Path)
     file = tmp_path / "c.yaml"
     file.write_text("lr: 0.25\n")
     found = smpgnn(*again, "--config", file)
-    assert found.err.startswith("smpgnn: --lr 0.25: the run has 0.001, and --resume goes on with")
+    assert found.err.startswith("smpgnn: --lr 0.25: the run has 0.001, and --resume keeps")
     found = smpgnn(*again, "--preset", "paper")
     assert found.status == 2
     assert ": the run has " in found.err

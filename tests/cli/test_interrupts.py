@@ -18,7 +18,7 @@ VERBS = {
     "train": "train cycles --output {} --device cpu",
     "predict": "predict {} data.csv -o out.csv",
     "info": "info cycles",
-    "theory": "theory mpnn",
+    "theory": "paper theory mpnn",
 }
 
 

@@ -9,7 +9,8 @@ from fuzz.program import MEMORY, Outcome
 
 #: Lines that may stand beside an error: what was read, how far the work has come.
 _NOTES = re.compile(
-    r"^Graphs: |left out|a second$|^epoch \d+/|^$|^smpgnn: interrupted|could not be|as node|skipped"
+    r"^Graphs: |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not be|as node|"
+    r"skipped"
 )
 _LONGEST = 3000
 

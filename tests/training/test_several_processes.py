@@ -102,7 +102,7 @@ def test_a_process_that_is_killed(tmp_path: Path, who: str) -> None:
         assert time.monotonic() < end
         time.sleep(0.1)
     hint = f"smpgnn train cycles --output {folder} --resume"
-    sentence = f"smpgnn: another process of the training has ended; go on with: {hint}"
+    sentence = f"smpgnn: another process of the training has ended; continue with: {hint}"
     assert err.splitlines()[-1] == sentence
     assert "Traceback" not in err
     done = len(lines(folder))

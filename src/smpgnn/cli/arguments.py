@@ -114,7 +114,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
             value = least - 1
         if not least <= value <= most:
             raise argparse.ArgumentTypeError(
-                f"must be an integer from {least} to {most}, not {quoted(text)}"
+                f"must be a whole number from {least} to {most}, not {quoted(text)}"
             )
         return value
 

@@ -276,26 +276,26 @@ Options = TypeVar("Options", bound=TrainOptions)
 
 
 def with_values(options: Options, values: dict[str, Any], where: str) -> Options:
-    """These options with some values replaced, each checked; `where` names their origin."""
+    """Replace some values of the options and check each; `where` names their origin in errors."""
     hints = get_type_hints(type(options))
     known = {f.name: f for f in fields(options)}
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
             near = nearest(name, known)
-            hint = f"did you mean '{near}'?" if near else f"known are: {', '.join(known)}."
+            hint = f"did you mean '{near}'?" if near else f"known keys are {', '.join(known)}."
             raise InputError(f"{where}: unknown key {quoted(name)}: {hint}")
         checked[name] = _checked(name, value, hints[name], known[name].metadata["choices"], where)
     return replace(options, **checked)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The keys and values of a YAML file."""
+    """Read the keys and values of a YAML file."""
     return read_yaml(path)
 
 
 def to_yaml(options: TrainOptions) -> str:
-    """The options as a YAML file that `read_config` reads back."""
+    """The options as YAML text that `read_config` can read."""
     import yaml
 
     values = {
@@ -307,7 +307,7 @@ def to_yaml(options: TrainOptions) -> str:
 
 
 def from_config(values: dict[str, Any], where: str) -> TrainOptions:
-    """Options from the content of a config that names its `task_type`."""
+    """Options from the content of a config file with a `task_type`."""
     rest = dict(values)
     task = rest.pop("task_type", None)
     if not isinstance(task, str) or task not in TASKS:
@@ -344,7 +344,7 @@ _NOT_NEGATIVE = (
     "seed",
 )
 _BELOW = {"dropout": 1, "momentum": 1, "average": 1, "seed": 2**32}
-#: What is certainly a slip, and would take all time or memory, or overflow, before anybody notices.
+#: Larger values are surely mistakes that would use up all time or memory, or overflow.
 _AT_MOST = {
     "hidden_channels": 2**16,
     "extractor_channels": 2**16,
@@ -388,7 +388,7 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
             raise wrong
         try:
             value = float(value)
-        except OverflowError as error:  # a whole number of 400 digits
+        except OverflowError as error:  # an integer with 400 digits
             raise wrong from error
         if not math.isfinite(value):
             raise wrong
@@ -423,10 +423,10 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written to a file and may be the name of one."""
+    """Whether a text can be written to a file and be a file name."""
     try:
         value.encode()
-    except UnicodeEncodeError:  # bytes of a command line that are not UTF-8
+    except UnicodeEncodeError:  # the command line contained bytes that are not UTF-8
         return False
     return "\0" not in value
 
