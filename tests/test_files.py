@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from smpgnn.errors import InputError
-from smpgnn.files import replacing, write_text
+from smpgnn.files import Replacement, discard_unfinished, replacing, write_text, write_texts
 
 
 def test_a_file_is_written_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -32,6 +32,26 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, failure: type[BaseExcepti
         raise failure
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_several_files_are_written_together_or_not_at_all(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="create the folder"):
+        write_texts({tmp_path / "a.txt": "a", tmp_path / "nowhere" / "b.txt": "b"})
+    assert not list(tmp_path.iterdir())
+    write_texts({tmp_path / "a.txt": "a", tmp_path / "b.txt": "b"})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_part_files_that_nobody_discards_can_be_removed_in_the_end(tmp_path: Path) -> None:
+    """An interrupt may come after the part file was made and before it is in anyone's care."""
+    done = Replacement(tmp_path / "a.txt")
+    done.part.write_text("whole")
+    done.commit()
+    lost = Replacement(tmp_path / "b.txt")
+    assert lost.part.exists()
+    discard_unfinished()
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
+    lost.discard()
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:

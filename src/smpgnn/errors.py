@@ -24,11 +24,15 @@ def one_sentence(text: str) -> str:
     Messages quote cells, names and values of the user's files. These may have any length and
     contain anything, such as terminal escape sequences.
     """
-    words = (word if len(word) <= _WORD else f"{word[: _WORD // 2]}…" for word in text.split())
+    words = (_cut(word, _WORD) for word in text.split())
     line = " ".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in w) for w in words)
-    if len(line) > _LINE:
-        line = f"{line[: _LINE // 2]} … {line[-_LINE // 4 :]}"
+    line = _cut(line, _LINE)
     return line if line.endswith((".", "?", "!")) else f"{line}."
+
+
+def _cut(text: str, most: int) -> str:
+    """The text; if it is longer than `most`, its middle is replaced by '…'."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
 
 
 def quoted(value: Any, most: int = 80) -> str:
@@ -49,6 +53,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 class Terminated(KeyboardInterrupt):
     """The process was asked to end (SIGTERM or SIGHUP); treated like Ctrl-C."""
+
+
+def readable(text: str) -> str:
+    """Escape lone surrogates, as in odd file names, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shown(value: object, limit: int = 60) -> str:

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from smpgnn.errors import InputError
@@ -110,6 +110,14 @@ class Replacement:
             raise InputError(f"{self.path}: is write-protected: choose another name.")
 
 
+def file_name(name: str) -> str:
+    """A file name of lower-case letters and digits; other characters become '-'.
+
+    'GIN + rand id' is 'gin-rand-id', the cell '4 12' is '4-12'.
+    """
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file next to `path`; renamed to it on success, removed on failure."""
@@ -125,8 +133,15 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file atomically."""
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+    write_texts({path: text})
+
+
+def write_texts(texts: Mapping[str | Path, str]) -> None:
+    """Write several text files; if one cannot be written, none is."""
+    with contextlib.ExitStack() as stack:
+        for path, text in texts.items():
+            beside = stack.enter_context(replacing(path))
+            beside.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @functools.cache

@@ -17,7 +17,6 @@ import torch
 from commands import molecules, smpgnn
 
 TRAIN = "train molecules {} --targets size --epochs 1 --device cpu --output out"
-REPORT = "paper report --results records"
 GRAPHS = "train graphs {} --epochs 1 --device cpu --output out"
 
 #: What is wrong: the command line, and what its one line of errors must hold.
@@ -73,7 +72,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "a word nothing like an option": (
         "train cycles --metric mae", "unknown argument '--metric': see smpgnn train cycles --help"),
     "a name of 300 characters": (
-        "train cycles --output " + "a" * 300, "aaa… cannot be created: File name too long"),
+        "train cycles --output " + "a" * 300, " cannot be created: File name too long"),
     "steps of explanations": (
         "explain RUN data.csv -o o.csv --steps 99999999999", "--steps: must be a whole number"),
     "k of no cycle": ("train cycles --k 5 --output out", "k is 5, but it must be one of"),
@@ -158,12 +157,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predictions to nowhere": ("predict RUN data.csv -o no/where.csv", "create "),
     "predictions to a device": ("predict RUN data.csv -o /dev/full", "not a regular file"),
     "predictions under a file": ("predict RUN data.csv -o data.csv/o.csv", "data.csv/o.csv"),
-    "a page into a folder": (REPORT + " -o .", "'.': is a folder: give a file name"),
-    "a page without a name": (REPORT + " --output=", "give a file name"),
-    "a page of a long name": (REPORT + " -o " + "a" * 300, "File name too long"),
-    "tables into a folder": (REPORT + " --markdown graphs", "is a folder: give"),
-    "a page under a file": (REPORT + " -o data.csv/p.html", "cannot be written"),
-    "counts into a folder": ("paper theory expressivity -o graphs", "'graphs': is a folder: give"),
+    "a page into a folder": ("paper report --results r -o .", "'.': is a folder: give"),
+    "a page without a name": ("paper report --results r --output=", "give a file name"),
+    "a page of a long name": ("paper report --results r -o " + "a" * 300, "File name too long"),
+    "tables into a folder": ("paper report --results r --markdown graphs", "is a folder: give"),
+    "a page under a file": ("paper report --results r -o data.csv/p.html", "cannot be written"),
+    "counts into a folder": ("paper theory expressivity -o graphs", "'graphs': is a folder"),
     # going on
     "resume without a name": ("train cycles --resume", "--resume: name the run to continue"),
     "resume of nothing": ("train cycles --output none --resume", "none: contains no run"),
@@ -266,7 +265,7 @@ def place(
     (folder / "DAMAGED" / "run.json").write_text('{"test": ')
     (folder / "RUN").symlink_to(size_run)
     (folder / "KIND").symlink_to(kind_run)
-    (folder / "records").mkdir()
+    (folder / "r").mkdir()
     os.mkfifo(folder / "pipe.yaml")
     return folder
 
@@ -328,3 +327,19 @@ def test_an_error_of_several_lines_is_put_on_one(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(info, "info", broken)
     assert smpgnn("info", "models").err == "smpgnn: one two.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\n  two", "one two."),
+        ("is it?", "is it?"),
+        ("'\x1b[31m\x07é' is no SMILES.", "'\\x1b[31m\\x07é' is no SMILES."),
+        (f"{'x' * 999}.csv: is empty.", f"{'x' * 150}…{'x' * 70}.csv: is empty."),
+    ],
+)
+def test_a_message_is_one_sentence(text: str, line: str) -> None:
+    from smpgnn.errors import one_sentence
+
+    assert one_sentence(text) == line
+    assert len(one_sentence("word " * 9999)) < 2001

@@ -87,6 +87,15 @@ def test_a_molecule_too_large_to_draw_has_a_legend(size_run: Path, tmp_path: Pat
     assert len(pd.read_csv(tmp_path / "o.csv")) == 4001 + 4
 
 
+def test_rdkit_says_nothing(
+    size_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its warnings go past Python, to the file descriptor."""
+    (tmp_path / "in.csv").write_text("smiles\n[Na+].[2H-]\n")
+    done("explain", size_run, tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--steps", "1")
+    assert capfd.readouterr() == ("", "")
+
+
 def test_several_targets_have_a_column_and_a_figure_each(
     home: Path, data: Path, tmp_path: Path
 ) -> None:

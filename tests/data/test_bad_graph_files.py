@@ -43,6 +43,7 @@ def with_edges(*edges: object) -> str:
         ("g.json", json.dumps({"nodes": [{"id": 0, "a": 10**400}], "edges": []}), "finite number"),
         ("g.json", '{"nodes": [{"id": ' + "9" * 5000 + '}], "edges": []}', "thousands of digits"),
         ("g.json", '{"nodes": [{"id": 0, "a": []}], "edges": []}', "'a' is an empty list"),
+        ("g.txt", "a b {'w': '\\U0000DC00'}\n", "line 1 contains a lone surrogate"),
         ("g.txt", "a b {'w': []}\n", "'w' is an empty list"),
         ("g.txt", "a b {'w': " + "9" * 5000 + "}\n", "line 1: .* cannot be read as attributes"),
         ("g.txt", "a b " + "9" * 5000 + "\n", "'weight' is inf, not a finite number"),
@@ -160,3 +161,17 @@ def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
         read_graphs(tmp_path / "g.json")
     with pytest.raises(InputError, match="contains no graph files"):
         read_graphs(tmp_path)
+
+
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"g\xff.json")
+    try:
+        (tmp_path / name).write_text(with_edges())
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (shown,) = read_graphs(tmp_path).names
+    assert shown == "g\\udcff.json"
+    (tmp_path / name).write_text(
+        '{"nodes": [{"id": "\\ud83d\\ude00"}], "edges": []}'
+    )  # a whole one
+    assert read_graphs(tmp_path).node_names == (("\U0001f600",),)

@@ -127,6 +127,14 @@ def test_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
     assert real.read_text() == "a\n"
 
 
+def test_half_characters_are_written_as_escapes(tmp_path: Path) -> None:
+    """JSON may hold them, and so may names of files."""
+    with AtomicCsvWriter(tmp_path / "out.csv", ["smiles", "y"]) as writer:
+        smiles = pd.Series(["\ud800"], dtype=object)
+        writer.write(pd.DataFrame({"smiles": smiles, "y": [1.0]}))
+    assert (tmp_path / "out.csv").read_text() == "smiles,y\n\\ud800,1.0\n"
+
+
 def test_use_outside_the_block(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="with block"):
         AtomicCsvWriter(tmp_path / "out.csv", ["smiles", "y"]).write(frame(("C", 1.0)))

@@ -180,6 +180,12 @@ def test_wrong_column_suggests_the_closest(tmp_path: Path, kind: str) -> None:
         read_table(path, "smiles")
 
 
+def test_a_parquet_file_without_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet has no columns"):
+        table_columns(tmp_path / "a.parquet")
+
+
 def test_empty_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pd.DataFrame({"smiles": pd.Series([], dtype="string")}).to_parquet(path)
@@ -266,8 +272,9 @@ def not_utf8() -> pa.Array:
         pa.array([0, 1], pa.timestamp("us", tz="Mars/Olympus")),
         pa.array([10**8, 0], pa.date32()),
         pa.array([10**16, 0], pa.time64("us")),
+        pa.array([2**62, 0], pa.timestamp("us", tz="UTC")),
     ],
-    ids=["text", "categories", "time zone", "date", "time"],
+    ids=["text", "categories", "time zone", "date", "time", "far future"],
 )
 def test_a_parquet_column_that_cannot_be_read_is_named(tmp_path: Path, column: pa.Array) -> None:
     path = parquet(tmp_path / "a.parquet", {"smiles": pa.array(["C", "O"]), "odd": column})

@@ -151,6 +151,19 @@ def test_given_folder_is_only_read(tmp_path: Path, cache: Path) -> None:
     assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
 
 
+def test_what_a_killed_import_left_is_removed_later(tmp_path: Path, cache: Path) -> None:
+    write_raw(tmp_path / "raw")
+    for name in ("working-old", "working-now"):
+        (cache / name).mkdir(parents=True)
+    (cache / "working-old" / "file").write_text("")
+    os.utime(cache / "working-old", (0, 0))
+    trusted(tmp_path)
+    assert sorted(path.suffix or path.name for path in cache.iterdir()) == [
+        ".safetensors",
+        "working-now",
+    ]
+
+
 def test_second_time_comes_from_the_packed_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from fuzz.driver import Driver, Failure
 from fuzz.formats import FORMATS
 from fuzz.models import make_models
 
+_FAILURES = 10  # exit status of a process that has found failures
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
@@ -48,8 +50,8 @@ def _apart(arguments: argparse.Namespace, name: str, models: Path) -> int:
         words += ["--seed", str(arguments.seed), "--failures", str(arguments.failures)]
         words += [] if arguments.case is None else ["--case", str(arguments.case)]
         status = subprocess.run(words).returncode
-        if status in (0, 1):
-            return status
+        if status in (0, _FAILURES):
+            return int(status == _FAILURES)
         kept = arguments.failures / f"{name}-{arguments.seed}-crash"
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(scratch, kept, symlinks=True)
@@ -74,7 +76,7 @@ def _one(arguments: argparse.Namespace) -> int:
     print(report.line())
     for failure in report.failures.values():
         print(described(failure), flush=True)
-    return int(bool(report.failures))
+    return _FAILURES if report.failures else 0
 
 
 def described(failure: Failure) -> str:

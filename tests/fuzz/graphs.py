@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz.cases import Case
 from fuzz.corpus import corpus
-from fuzz.models import graph
+from fuzz.models import edges, graph
 from fuzz.mutate import NUMBERS, TEXTS, mutated
 
 _LIST_ENDINGS = ("g.txt", "g.csv", "g.tsv", "g.edgelist")
@@ -61,8 +61,12 @@ def _graph_case(
         return Case(("evaluate", model, name), files, (), interrupt)
     words = ("train", "graphs", name, "--output", "run", "--device", "cpu")
     if "LISTS" in models:
-        files["labels.csv"] = f"file,label\n{name},1\n".encode()
-        return Case((*words, "--labels", "labels.csv"), files, ("run",), interrupt)
+        others = {f"e{number}.txt": edges(number).encode() for number in range(4)}
+        files = {f"lists/{key}": value for key, value in {name: data, **others}.items()}
+        lines = "".join(f"{key},{number}\n" for number, key in enumerate((name, *others)))
+        files["labels.csv"] = f"file,label\n{lines}".encode()
+        words = ("train", "graphs", "lists", *words[3:], "--labels", "labels.csv")
+        return Case((*words, "--task", "regression"), files, ("run",), interrupt)
     more = random.choice(
         (
             (),

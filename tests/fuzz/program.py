@@ -70,11 +70,12 @@ class Program:
     ) -> None:
         self.models, self.seconds, self.memory = models, seconds, memory
         self._stack = contextlib.ExitStack()
-        self._trains = False
+        self._trains = self._inside = False
 
     def __enter__(self) -> Program:
         from pytorch_lightning import Trainer
 
+        from smpgnn.cli import interrupts
         from smpgnn.cli import main as entry
         from smpgnn.inference import predict
 
@@ -95,6 +96,8 @@ class Program:
 
         cache = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(mock.patch.object(entry, "build_parser", parser))
+        # while libraries are imported, Ctrl-C ends the process, and would end this one
+        stack.enter_context(mock.patch.object(interrupts, "_leave", interrupts._raise))
         stack.enter_context(mock.patch.object(Trainer, "fit", start))
         stack.enter_context(mock.patch.object(predict, "load_model", load_model))
         stack.enter_context(mock.patch.object(socket.socket, "connect", no_network))
@@ -137,18 +140,23 @@ class Program:
             stack.enter_context(contextlib.redirect_stderr(err))
             stack.enter_context(_usual_warnings())
             stack.enter_context(_same_signals())
-            stack.enter_context(_limited(self.seconds, interrupt))
+            stack.enter_context(_limited(self.seconds, interrupt, lambda: self._inside))
             try:
-                entry.main()
+                self._inside = True
+                try:
+                    entry.main()
+                finally:
+                    self._inside = False
             except SystemExit as stop:
-                status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+                status = _status(stop)
             except Started:
                 status, started = 0, True
             except (Exception, TooSlow, KeyboardInterrupt) as failure:
-                error = traceback.format_exc(limit=-12)[-6000:]
-                place = _place(failure)
-            else:
-                status = 0
+                if isinstance(failure.__context__, SystemExit) and interrupt is not None:
+                    status = _status(failure.__context__)  # interrupted after it had ended
+                else:
+                    error = traceback.format_exc(limit=-12)[-6000:]
+                    place = _place(failure)
         if interrupt is not None:
             _forget_modes()
         seconds = time.process_time() - begun
@@ -159,6 +167,10 @@ class Program:
         text = err.buffer.getvalue().decode("utf-8") + self._captured()  # type: ignore[attr-defined]
         shown = out.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
         return Outcome(status, shown, text, error, place, started, seconds, grown)
+
+
+def _status(stop: SystemExit) -> int:
+    return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
 
 
 def _forget_modes() -> None:
@@ -243,14 +255,19 @@ def _handlers() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _limited(seconds: float, interrupt: float | None) -> Iterator[None]:
-    """A limit on processor time, and one on wall time; or an interrupt after so long."""
+def _limited(seconds: float, interrupt: float | None, inside: Callable[[], bool]) -> Iterator[None]:
+    """A limit on processor time, and one on wall time; or an interrupt after so long.
+
+    Outside of the program, which `inside` tells, nothing is interrupted.
+    """
 
     def interrupted(number: int, frame: FrameType | None) -> None:
         global _last_interrupt
         _last_interrupt = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, _WALL, 1.0)
         signal.signal(signal.SIGALRM, slow)
+        if not inside():
+            return
         # SIGTERM counts only where the program handles it: else it would end the fuzzer
         handled = callable(signal.getsignal(signal.SIGTERM))
         kinds = (signal.SIGINT, signal.SIGTERM) if handled else (signal.SIGINT,)

@@ -9,8 +9,8 @@ from fuzz.program import MEMORY, Outcome
 
 #: Lines that may stand beside an error: what was read, how far the work has come.
 _NOTES = re.compile(
-    r"^Graphs: |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not be|as node|"
-    r"skipped"
+    r"^Graphs: |^Downloading |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not|"
+    r"as node|skipped|was started by an older version"
 )
 _LONGEST = 3000
 
@@ -74,7 +74,8 @@ def _files(
             return f"a file that nobody asked for: {name[:80]}"
     if outcome.status == 2 and not case.trains:
         changed = [name for name in after if after[name] != before.get(name)]
-        changed = [name for name in changed if not name.endswith("/lock")]  # of a run folder
+        # but for the lock of a run folder, and the folder of a file to write
+        changed = [name for name in changed if not name.endswith(("/lock", "/"))]
         if changed:
             return f"an output although the call failed: {changed[0][:80]}"
     return None

@@ -125,6 +125,8 @@ def smiles_case(random: Random) -> Case:
         return Case(words, files, ("out.csv",))
     if what < 0.93:
         return Case(("evaluate", "MOLECULES", "t.csv"), files)
+    sound = "".join(f"{'C' * number},{number}\n" for number in range(1, 9))
+    files["t.csv"] += sound.encode()
     split = random.choice(((), ("--split", "scaffold")))
     words = ("train", "molecules", "t.csv", "--targets", "size", "--output", "run", *split)
     return Case(words, files, ("run",))

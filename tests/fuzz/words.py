@@ -109,7 +109,7 @@ def _line(random: Random) -> list[str]:
     if verb == "train":
         line = random.choice([line for line in _LINES if line.startswith("train")])
         return [*line.split(), *_options(random, _parser_of(line.split()))]
-    words = [verb]
+    words = ["paper", "report"] if verb == "paper" else [verb]
     for _ in range(2 if verb in ("predict", "evaluate") else int(verb == "info")):
         words.append(random.choice(_INPUTS))
     if verb == "predict":
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
 def _parser_of(words: list[str]) -> argparse.ArgumentParser:
     """The parser of the verb, or of the task, that the words begin with."""
     parser = _parser()
-    for word in words[:2]:
+    for word in words[:3]:
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction) and word in action.choices:
                 parser = action.choices[word]

@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from small_runs import CYCLES, lines, rings
 
 import smpgnn
+from smpgnn.checksums import file_digest, to_json
 from smpgnn.config.options import MODELS, GraphsOptions
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import RunFolder
@@ -107,6 +108,20 @@ def test_every_flip_in_a_record_is_refused_or_harmless(run: Path, name: str) -> 
         else:
             assert read() == whole, place
     assert found > 0.8 * min(250, (run / name).stat().st_size)
+
+
+def test_records_that_are_wrong_with_a_checksum_that_fits_are_refused(run: Path) -> None:
+    folder = RunFolder(run)
+    content = json.loads(folder.data.read_text())
+    del content["sha256"]
+    for wrong in ({"targets": "b"}, {"columns": [1]}, {"files": []}, {"inputs": 3}):
+        folder.data.write_text(to_json({**content, **wrong}))
+        with pytest.raises(InputError, match=r"data\.json: is not of smpgnn, or was changed"):
+            folder.read_data()
+    folder.splits.write_text("row,split\n1,all\n")
+    folder.data.write_text(to_json({**content, "splits": file_digest(folder.splits)}))
+    with pytest.raises(InputError, match=r"splits\.csv: was changed or damaged"):
+        folder.read_data()
 
 
 @pytest.mark.parametrize("name", ["run.json", "metrics.csv", "curves.png"])
@@ -327,5 +342,5 @@ def test_the_command_line_says_one_sentence(run: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it anew.\n"
+        f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it again.\n"
     )

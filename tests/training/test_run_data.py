@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -285,3 +286,23 @@ def test_an_old_run_predicts_and_goes_on(old: Path, capsys: pytest.CaptureFixtur
     shutil.copy(old.parent / "data.csv", old.parent / "copy.csv")
     with pytest.raises(InputError, match=r"^path copy\.csv: the run has data\.csv"):
         smpgnn.train("molecules", output="old", resume=True, path="copy.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "row,split\n",
+        "row,part\n1,train\n",
+        "row,split\n1\n",
+        "row,split\n1,train\n\n",
+        "row,split\n1,all\n",
+        "row,split\none,train\n",
+        "row,split\n0,train\n",
+        'row,split\n"1,train\n',
+        "node,split\n1,train\n",
+    ],
+)
+def test_other_tables_than_a_split_are_refused(text: str) -> None:
+    with pytest.raises((ValueError, csv.Error)):
+        SplitTable.from_csv(text)

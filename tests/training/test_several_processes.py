@@ -101,9 +101,8 @@ def test_a_process_that_is_killed(tmp_path: Path, who: str) -> None:
     while Path(f"/proc/{other}").exists():
         assert time.monotonic() < end
         time.sleep(0.1)
-    hint = f"smpgnn train cycles --output {folder} --resume"
-    sentence = f"smpgnn: another process of the training has ended; continue with: {hint}"
-    assert err.splitlines()[-1] == sentence
+    sentence = "another process of the training has ended: add --resume to continue the run."
+    assert err.splitlines()[-1] == f"smpgnn: {folder}: {sentence}"
     assert "Traceback" not in err
     done = len(lines(folder))
     again = smpgnn.train("cycles", output=str(folder), resume=True, quiet=True, devices=1)

@@ -70,6 +70,8 @@ def explain(arguments: argparse.Namespace) -> int:
         _say_failed(failed)
         _say_missed(missed)
         return 0
+    if arguments.figures and Path(arguments.figures).is_file():
+        raise InputError(f"--figures {arguments.figures}: is a file: give a folder.")
     existing_file(arguments.data)
     rows, failed, missed = explain_table(
         model,
@@ -102,9 +104,8 @@ def _say_missed(missed: float) -> None:
 def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:
     if folder is None:
         return lambda molecule, row: None
-    from smpgnn.files import write_text
+    from smpgnn.files import file_name, write_text
     from smpgnn.inference.draw_molecules import molecules_svg
-    from smpgnn.paper.experiments.names import file_name
 
     place = Path(folder)
 

@@ -198,8 +198,8 @@ def main() -> None:
     try:
         with interrupts.raising():
             status = _status(sys.argv[1:])
-    except KeyboardInterrupt:  # raised after the verb has finished
-        status = _interrupted()
+    except KeyboardInterrupt as stop:  # raised after the verb has finished
+        status = _interrupted(stop)
     sys.exit(status)
 
 
@@ -210,17 +210,17 @@ def _status(words: Sequence[str]) -> int:
         return run(words)
     except Exception as error:
         # libraries may turn an interrupt into another exception
-        return _interrupted() if interrupts.interrupted() else _failed(error)
-    except Terminated:
-        discard_unfinished()
+        return _interrupted(error) if interrupts.interrupted() else _failed(error)
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop)
+
+
+def _interrupted(stop: BaseException) -> int:
+    """Remove partial files, print one line and return the exit status."""
+    discard_unfinished()
+    if isinstance(stop, Terminated):
         print("smpgnn: terminated by the system.", file=sys.stderr)
         return 143
-    except KeyboardInterrupt:
-        return _interrupted()
-
-
-def _interrupted() -> int:
-    discard_unfinished()
     print("smpgnn: interrupted.", file=sys.stderr)
     return interrupts.STATUS
 

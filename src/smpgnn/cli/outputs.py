@@ -16,6 +16,8 @@ def prepare_file(name: str) -> None:
     try:
         if path.is_dir():
             raise InputError(f"{quoted(name)}: is a folder: give a file name.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{quoted(name)}: is not a regular file: choose another path.")
         path.parent.mkdir(parents=True, exist_ok=True)
         os.stat(path)
     except FileNotFoundError:

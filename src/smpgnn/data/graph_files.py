@@ -18,6 +18,7 @@ from smpgnn.errors import InputError, shown
 
 Value = TypeVar("Value")
 FORMATS = (".json", ".jsonl", ".graphml", ".edgelist", ".txt", ".csv", ".tsv")
+_HALF = re.compile(r"\\u0*d[89a-f]", re.IGNORECASE)
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
 
 
@@ -112,7 +113,7 @@ def _parse(text: str, place: str) -> Any:
 
 def _readable(value: Value, text: str, place: str) -> Value:
     """Return `value`, read from `text`; refuse it if it contains a lone surrogate."""
-    if "\\ud" in text.lower():  # UTF-8 text can contain a lone surrogate only as an escape
+    if _HALF.search(text):  # UTF-8 text can contain a lone surrogate only as an escape
         try:
             json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
         except UnicodeEncodeError as error:

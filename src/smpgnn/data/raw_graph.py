@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from smpgnn.errors import InputError, shown
+from smpgnn.errors import InputError, readable, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,5 +70,5 @@ def assemble(
         if not directed and a != b:
             pairs.append((b, a))
             values.append(value)
-    unique = tuple(dict.fromkeys(names))
+    unique = tuple(dict.fromkeys(map(readable, names)))
     return RawGraph(unique, tuple(nodes), list(nodes.values()), pairs, values, attributes)

@@ -354,7 +354,7 @@ def _column(batch: Any, name: str, file: Path) -> pd.Series[Any]:
         column.validate(full=True)  # pandas may decode texts much later
         # Integers with missing values remain integers: as floats they would lose digits.
         values: pd.Series[Any] = column.to_pandas(integer_object_nulls=True)
-        if values.dtype.kind == "M":  # pandas cannot write years below 1 or above 9999
+        if values.dtype.kind == "M":  # pandas cannot write years above 9999 in a time zone
             _ = str(values.min()), str(values.max())
     except Exception as error:  # text that is not UTF-8, dates out of range, unknown time zones, …
         reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")

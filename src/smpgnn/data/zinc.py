@@ -7,10 +7,12 @@ read pickles only from PyTorch Geometric's own download or if the caller trusts 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
+import time
 import zipfile
 from dataclasses import fields
 from pathlib import Path
@@ -71,6 +73,7 @@ def zinc_splits(
                 "--trust-pickle (in Python trust_pickle=True) if you trust the file, or leave the "
                 "data folder out to download ZINC."
             )
+    _remove_abandoned(cache)
     # PyG assumes that files in its folder are complete, so give it a temporary folder.
     with tempfile.TemporaryDirectory(dir=cache, prefix="working-") as name:
         root = Path(name)
@@ -139,6 +142,14 @@ def _packed_path(raw: Path, subset: bool, cache: Path) -> Path:
     parts = [_FORMAT, str(raw), *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return cache / f"{'subset' if subset else 'full'}-{key}.safetensors"
+
+
+def _remove_abandoned(cache: Path) -> None:
+    """Remove the working folders of killed processes: those older than a day."""
+    for folder in cache.glob("working-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 86_400:
+                shutil.rmtree(folder)
 
 
 def _link(target: Path, link: Path) -> None:

@@ -18,7 +18,7 @@ def molecules_svg(molecules: Sequence[Molecule], score: int, name: str) -> str:
     Full colour is the strongest contribution in each of them. Of molecules with more than
     `MAX_ATOMS` atoms there is a '*' and the legend.
     """
-    from rdkit import Chem
+    from rdkit import Chem, rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
 
     shown = [
@@ -33,13 +33,14 @@ def molecules_svg(molecules: Sequence[Molecule], score: int, name: str) -> str:
     ]
     width = _WIDTH * len(known)
     drawer = rdMolDraw2D.MolDraw2DSVG(width, _HEIGHT, _WIDTH, _HEIGHT)
-    drawer.DrawMolecules(
-        shown,
-        highlightAtoms=[list(range(len(values))) for values in atoms],
-        highlightBonds=[[] for _ in atoms],
-        highlightAtomColors=[dict(enumerate(_colours(values))) for values in atoms],
-        legends=[_legend(one, score, name) for one in known],
-    )
+    with rdBase.BlockLogs():
+        drawer.DrawMolecules(
+            shown,
+            highlightAtoms=[list(range(len(values))) for values in atoms],
+            highlightBonds=[[] for _ in atoms],
+            highlightAtomColors=[dict(enumerate(_colours(values))) for values in atoms],
+            legends=[_legend(one, score, name) for one in known],
+        )
     drawer.FinishDrawing()
     text: str = drawer.GetDrawingText()
     return text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, readable
 from smpgnn.inference.explain import Contributions, explain_store, explained
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def explain_molecules(
     from smpgnn.data.molecules import read_molecule, require_rdkit
 
     Chem = require_rdkit()
+    from rdkit import rdBase
+
     table = model.featurize(smiles)
     by_row: dict[int, Explanation | None] = {}
     errors = dict(table.errors)
@@ -86,8 +88,10 @@ def explain_molecules(
     molecules = []
     for row, text in enumerate(smiles):
         error, known = errors.get(row, ""), by_row.get(row)
-        molecule = None if known is None else read_molecule(Chem, text)[0]
-        molecules.append(Molecule(row, "" if text is None else str(text), molecule, known, error))
+        with rdBase.BlockLogs():
+            molecule = None if known is None else read_molecule(Chem, text)[0]
+        shown = "" if text is None else readable(str(text))
+        molecules.append(Molecule(row, shown, molecule, known, error))
     return molecules, missed
 
 

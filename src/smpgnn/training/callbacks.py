@@ -101,8 +101,11 @@ class Keeper(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.best_epoch = state_dict["best"], state_dict["best_epoch"]
         self.stopped = state_dict["stopped"]
-        self.history = json.loads(state_dict["history"])
+        history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
+        if not isinstance(history, list) or not all(isinstance(line, dict) for line in history):
+            raise InputError("the checkpoint has no history of this run")
+        self.history = history
         needed = {"epoch", "seconds", "train_loss", f"val_{self.saved.task.monitor}"}
         numbers = [self.seconds_before, *(v for line in self.history for v in line.values())]
         if not all(isinstance(value, int | float) for value in numbers) or not all(

@@ -6,6 +6,7 @@ import csv
 import io
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -84,14 +85,20 @@ class SplitTable:
 
     @classmethod
     def from_csv(cls, text: str) -> SplitTable:
-        lines = list(csv.DictReader(io.StringIO(text)))
-        part = torch.tensor([PARTS.index(line["split"]) for line in lines])
-        row, node = (
-            torch.tensor([int(line[name]) - 1 for line in lines]) if name in lines[0] else None
-            for name in ("row", "node")
-        )
-        assert row is not None
-        return cls(row, part, node)
+        """What `to_csv` wrote; raises `ValueError` for anything else."""
+        reader = csv.reader(io.StringIO(text), strict=True)
+        names = next(reader, [])
+        if names not in (["row", "split"], ["row", "node", "split"]):
+            raise ValueError(f"columns {names}")
+        columns = list(zip(*reader, strict=True))
+        if len(columns) != len(names):
+            raise ValueError("no rows")
+        numbers = np.array(columns[:-1], dtype=np.int64) - 1
+        if numbers.min() < 0:
+            raise ValueError("rows are counted from 1")
+        part = torch.tensor([PARTS.index(name) for name in columns[-1]])
+        row, *node = torch.from_numpy(numbers).unbind()
+        return cls(row, part, node[0] if node else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import math
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -186,7 +186,13 @@ class RunFolder:
         fingerprint = Fingerprint(
             **{**known, "columns": tuple(content["columns"])}, sha256=content["fingerprint"]
         )
-        return RunData(fingerprint, SplitTable.from_csv(self.splits.read_text(encoding="utf-8")))
+        try:
+            splits = SplitTable.from_csv(self.splits.read_text(encoding="utf-8"))
+        except (OSError, ValueError, OverflowError, csv.Error) as error:
+            raise InputError(
+                f"{self.splits}: was changed or damaged: restore it, or start a new run."
+            ) from error
+        return RunData(fingerprint, splits)
 
     def split_again(self) -> str:
         """A note on a run without a saved split."""
@@ -201,6 +207,7 @@ class RunFolder:
         texts = ("unit", "inputs", "targets", "fingerprint", "splits")
         whole = (
             all(isinstance(content.get(name), str) for name in texts)
+            and len(content["inputs"]) == len(content["targets"])  # a digest a row, each
             and _texts(content.get("columns"))
             and isinstance(content.get("files"), dict)
             and _texts(list(content["files"].values()))
@@ -359,7 +366,7 @@ def _fits(value: Any, kind: type) -> bool:
         return isinstance(value, dict) and all(_fits(entry, float) for entry in value.values())
     if kind is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and not math.isnan(value)
+        return number and value == value and abs(value) <= sys.float_info.max
     return isinstance(value, kind) and not isinstance(value, bool)
 
 

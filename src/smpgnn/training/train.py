@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -190,8 +189,8 @@ def _train_alone(
             numbers=recorded,
         )
         lost = (
-            "another process of the training has ended; continue with: "
-            f"smpgnn train {options.task_name()} --output {quote(options.output)} --resume"
+            f"{folder.path}: another process of the training has ended: "
+            "add --resume to continue the run."
         )
         with watching(trainer, lost):
             _fit(trainer, module, data, start, terminator, checked)
@@ -260,9 +259,14 @@ def _fit(
             f"--batch-size (now {data.batch_size}) or --batch-rows, or with fewer layers."
         ) from error
     except Exception as error:
-        if start is None or checked or terminator.began:
+        if start is None or terminator.began:
             raise
-        raise _damaged(start) from error
+        if not checked:
+            raise _damaged(start) from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+        raise InputError(
+            f"{start}: cannot be resumed ({reason}): delete it to restart the run."
+        ) from error
 
 
 def _damaged(path: str) -> InputError:

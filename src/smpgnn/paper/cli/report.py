@@ -33,7 +33,7 @@ def add_report(verbs: Any) -> None:
 
 def report(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.files import write_text
+        from smpgnn.files import write_texts
         from smpgnn.paper.report.collect import collect
         from smpgnn.paper.report.markdown import FIGURES, markdown
         from smpgnn.paper.report.page import figure_files, page
@@ -42,14 +42,16 @@ def report(arguments: argparse.Namespace) -> int:
     prepare_file(arguments.output)
     if arguments.markdown is not None:
         prepare_file(arguments.markdown)
-    write_text(arguments.output, page(content))
-    print(f"{len(content.records)} records: {arguments.output}")
+    texts = {arguments.output: page(content)}
+    notes = [f"{len(content.records)} records: {arguments.output}"]
     if arguments.markdown is not None:
-        write_text(arguments.markdown, markdown(content))
-        print(f"tables: {arguments.markdown}")
+        texts[arguments.markdown] = markdown(content)
+        notes.append(f"tables: {arguments.markdown}")
         for name, chart in figure_files(content).items():
             figure = str(Path(arguments.markdown).parent / FIGURES / name)
             prepare_file(figure)
-            write_text(figure, chart)
-            print(f"figure: {figure}")
+            texts[figure] = chart
+            notes.append(f"figure: {figure}")
+    write_texts(texts)
+    print("\n".join(notes))
     return 0
