@@ -130,7 +130,7 @@ def test_molecules(tmp_path: Path) -> None:
     assert frame["predicted_size"][0] == pytest.approx(frame["predicted_size"][3], rel=1e-4)
     assert frame["predicted_size"].isna().tolist() == [False, True, True, False, True]
     assert len(model.predict([])) == 0
-    with pytest.raises(InputError, match="takes a list of SMILES, not one text"):
+    with pytest.raises(InputError, match="takes a list of SMILES, not a string"):
         model.predict("CCO")
     with pytest.raises(InputError, match=r"the graphs have 1 node features, but the model takes"):
         model.predict([path_graph(3)])

@@ -77,7 +77,7 @@ def test_json_of_absurd_size_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     with path.open("wb") as file:
         file.truncate(1 << 40)  # holes take no room
-    with pytest.raises(InputError, match="too large to be a file of smpgnn"):
+    with pytest.raises(InputError, match="too large for a file of smpgnn"):
         read_json(path, "mend it")
 
 

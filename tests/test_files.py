@@ -85,7 +85,7 @@ def test_every_name_that_a_file_may_have_can_be_written(tmp_path: Path, name: st
 
 @pytest.mark.parametrize("name", ["a" * 256, "a\0b", "a" * 300 + "/b"])
 def test_a_name_that_no_file_may_have_is_one_sentence(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"cannot be written \(.*\): choose another place\.$"):
+    with pytest.raises(InputError, match=r"cannot be written \(.*\): choose another path\.$"):
         write_text(tmp_path / name, "x")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""The one exception for input that cannot be used, and the checks that raise it everywhere."""
+"""`InputError`, the exception for bad input, and common checks that raise it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-_WORD, _LINE = 300, 2000  # longest word and line of a message
+_WORD, _LINE = 300, 2000  # maximum lengths of a word and of a line in a message
 
 
 class InputError(ValueError):
-    """Bad input from a person: an argument, a file, a row.
+    """Bad input from the user: an argument, a file, a row.
 
-    The message is one sentence that names the file, row or argument and says what to do about it;
-    the command line prints it without a traceback and exits with status 2.
+    The message is one sentence that names the file, row or argument and the remedy. The command
+    line prints it without a traceback and exits with status 2.
     """
 
 
 def one_sentence(text: str) -> str:
-    """A message as it is printed: one line of bounded length, without control characters.
+    """Format a message for printing: one line of bounded length without control characters.
 
-    Messages quote cells, names and values of the user's files, which may be of any length and hold
-    anything, such as the escape sequences of a terminal.
+    Messages quote cells, names and values of the user's files. These may have any length and
+    contain anything, such as terminal escape sequences.
     """
     words = (_cut(word, _WORD) for word in text.split())
     line = " ".join("".join(c if c.isprintable() else ascii(c)[1:-1] for c in w) for w in words)
@@ -31,21 +31,21 @@ def one_sentence(text: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """The text, without its middle where it is longer than `most`."""
+    """The text; if it is longer than `most`, its middle is replaced by '…'."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
 
 
 def quoted(value: Any, most: int = 80) -> str:
-    """A value as it stands in a message: its repr, cut off where it is long."""
+    """The repr of a value for a message, truncated if long."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # Python refuses to print numbers of 5,000 digits
+    except (ValueError, RecursionError):  # Python does not print integers with 5,000 digits
         return f"a very long {type(value).__name__}"
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is a slip of, if one is close; dashes do not count."""
+    """The known name most similar to `name`, if any is close; hyphens do not count."""
     bare = {other.strip("-").replace("-", "_"): other for other in known}
     near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
     return bare[near[0]] if near else None
@@ -56,18 +56,18 @@ class Terminated(KeyboardInterrupt):
 
 
 def readable(text: str) -> str:
-    """The text as UTF-8 can hold it: half a character, as in odd names of files, is escaped."""
+    """Escape lone surrogates, as in odd file names, which UTF-8 cannot encode."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """What a message shows of a value from a file: its text on one line, cut after `limit`."""
+    """A value from a file as a message shows it: on one line, truncated after `limit`."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def check_counts(*, at_least: int, **counts: Any) -> None:
-    """Refuse numbers of channels or layers that are not whole or too small."""
+    """Refuse counts (of channels or layers) that are not integers or are too small."""
     for name, value in counts.items():
         try:
             fits = operator.index(value) >= at_least and not isinstance(value, bool)
@@ -91,15 +91,15 @@ def check_tensor(name: str, value: Any) -> None:
             remedy = f": call torch.as_tensor({name})"
         raise InputError(f"{name} must be a torch.Tensor, not {type(value).__name__}{remedy}.")
     if value.is_nested:
-        raise InputError(f"{name} must be a dense tensor, not a nested one: stack its parts.")
+        raise InputError(f"{name} must be a dense tensor, not a nested one: stack its components.")
     if value.layout != torch.strided:
         remedy = _TO_EDGE_INDEX if name == "edge_index" else f": call {name}.to_dense()"
         raise InputError(f"{name} must be a dense tensor, not {value.layout}{remedy}.")
 
 
 _TO_EDGE_INDEX = (
-    ": call torch_geometric.utils.to_edge_index(edge_index)[0], on edge_index.t() where it is the "
-    "transposed adjacency matrix (adj_t)"
+    ": call torch_geometric.utils.to_edge_index(edge_index)[0] (on edge_index.t() if it is the "
+    "transposed adjacency matrix adj_t)"
 )
 
 
@@ -107,6 +107,6 @@ def check_device(name: str, value: Any, device: Any) -> None:
     """Refuse a tensor on another device than the network."""
     if value is not None and value.device != device:
         raise InputError(
-            f"{name} is on {value.device} but the network on {device}: "
+            f"{name} is on {value.device}, but the network is on {device}: "
             f"call {name}.to('{device}') or model.to('{value.device}')."
         )

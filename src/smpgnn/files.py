@@ -1,9 +1,9 @@
-"""Writing files so that nothing half-written is ever left where a whole file should be.
+"""Atomic file writes: a file is complete or absent, never partial.
 
-All files are written through `Replacement`: into a part file beside the target, which takes the
-target's name when it is complete. A part file is locked while it is written, and a signal that ends
-the command line raises `Terminated`, so the part file is removed on the way out. One that a killed
-process left behind has lost its lock, and the next write into the same folder removes it.
+`Replacement` writes to a part file next to the target and renames it when it is complete. A part
+file is locked while it is written. Termination signals raise `Terminated`, so the part file is
+removed before the process exits. A part file left by a killed process is no longer locked, and the
+next write into the same folder removes it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from smpgnn.errors import InputError
 
 try:
     import fcntl
-except ImportError:  # no locks on this system: part files of killed processes stay
+except ImportError:  # no locks on this system: part files of killed processes remain
     fcntl = None  # type: ignore[assignment]
 
-#: Bytes of the target's name in that of its part file, which must fit every file system.
+#: Bytes of the target's name to keep in the name of the part file, which has a maximum length.
 _NAME_BYTES = 100
 _PART = re.compile(r"\..*\.smpgnn-[0-9a-f]{8}\.part", re.DOTALL)
 
 
-#: Part files of this process that are neither complete nor removed yet.
+#: Part files of this process that are neither renamed nor removed yet.
 _unfinished: set[Path] = set()
 
 
 def discard_unfinished() -> None:
-    """Remove the part files that are left: after an exception that came between two steps."""
+    """Remove part files that remain after an exception."""
     while _unfinished:
         with contextlib.suppress(OSError):
             _unfinished.pop().unlink()
@@ -44,14 +44,14 @@ def discard_unfinished() -> None:
 class Replacement:
     """A new version of the file `path`: write to `part`, then `commit` or `discard`.
 
-    A link keeps pointing at its file: the file is what is replaced.
+    If `path` is a link, the file it points to is replaced.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock: int | None = None
         if not self.path.name:
-            raise InputError(f"{self.path}: is a folder: give the name of a file to write.")
+            raise InputError(f"{self.path}: is a folder: give a file name.")
         try:
             self._target = Path(os.path.realpath(self.path))
             self._refuse_special()
@@ -64,11 +64,11 @@ class Replacement:
             _try_lock(self._lock)
         except InputError:
             raise
-        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        except (OSError, ValueError) as error:  # ValueError: invalid file name
             raise self.failure(error) from error
 
     def commit(self) -> None:
-        """Give the part file the name of the target."""
+        """Rename the part file to the target."""
         try:
             os.replace(self.part, self._target)
         except OSError as error:
@@ -77,7 +77,7 @@ class Replacement:
             self.discard()
 
     def discard(self) -> None:
-        """Remove the part file, if it is still there."""
+        """Remove the part file if it still exists."""
         with contextlib.suppress(OSError):
             self.part.unlink()
         _unfinished.discard(self.part)
@@ -86,14 +86,14 @@ class Replacement:
             self._lock = None
 
     def failure(self, error: Exception) -> InputError:
-        """The sentence for an error of the system."""
+        """The message for a system error."""
         number = getattr(error, "errno", None)
         if number == errno.ENOENT and not self.path.parent.is_dir():
             remedy = f"create the folder {self.path.parent} first"
         elif number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            remedy = "free some space or choose another place"
+            remedy = "free some space or choose another path"
         else:
-            remedy = "choose another place"
+            remedy = "choose another path"
         reason = getattr(error, "strerror", None) or error
         return InputError(f"{self.path}: cannot be written ({reason}): {remedy}.")
 
@@ -103,15 +103,15 @@ class Replacement:
         except FileNotFoundError:
             return
         if stat.S_ISDIR(mode):
-            raise InputError(f"{self.path}: is a folder: give the name of a file to write.")
+            raise InputError(f"{self.path}: is a folder: give a file name.")
         if not stat.S_ISREG(mode):
-            raise InputError(f"{self.path}: is not a regular file: give the name of a file.")
+            raise InputError(f"{self.path}: is not a regular file: choose another path.")
         if not os.access(self._target, os.W_OK):
             raise InputError(f"{self.path}: is write-protected: choose another name.")
 
 
 def file_name(name: str) -> str:
-    """Small letters and digits; whatever stands between them becomes one '-'.
+    """A file name of lower-case letters and digits; other characters become '-'.
 
     'GIN + rand id' is 'gin-rand-id', the cell '4 12' is '4-12'.
     """
@@ -120,7 +120,7 @@ def file_name(name: str) -> str:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary name beside `path`; renamed to it on success, removed on failure."""
+    """A temporary file next to `path`; renamed to it on success, removed on failure."""
     new = Replacement(path)
     try:
         yield new.part
@@ -132,12 +132,12 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     write_texts({path: text})
 
 
 def write_texts(texts: Mapping[str | Path, str]) -> None:
-    """Write several text files; if one of them cannot be written, none is."""
+    """Write several text files; if one cannot be written, none is."""
     with contextlib.ExitStack() as stack:
         for path, text in texts.items():
             beside = stack.enter_context(replacing(path))
@@ -146,7 +146,7 @@ def write_texts(texts: Mapping[str | Path, str]) -> None:
 
 @functools.cache
 def _sweep(folder: Path) -> None:
-    """Remove the part files of killed processes; once a folder, which may hold many files."""
+    """Remove the part files of killed processes; only once per folder, which may be large."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _PART.fullmatch(name):
@@ -164,9 +164,9 @@ def _remove_unlocked(part: Path) -> None:
 
 
 def _try_lock(file: int) -> bool:
-    """Whether the lock of an open file is ours now."""
+    """Try to lock an open file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (OSError, AttributeError):  # held by another process, or there are no locks here
+    except (OSError, AttributeError):  # locked by another process, or no locks on this system
         return False
     return True

@@ -1,8 +1,8 @@
-"""Settings in YAML files: `key: value` lines, whose values are plain or lists of plain values.
+"""Read settings from YAML: `key: value` lines whose values are scalars or lists of scalars.
 
-A file is read event by event and refused at the first thing that settings do not need: anchors and
-aliases (by which a few bytes stand for gigabytes), tags, nested values, keys given twice. So time
-and memory are bounded by the size of the file, which is bounded, too.
+Anchors and aliases (with which a few bytes can expand to gigabytes), tags, nested values and
+duplicate keys are refused while parsing. So the size of the file, which is limited, bounds time and
+memory.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 from smpgnn.errors import InputError, quoted
 
-#: Bytes of the largest file that is read.
+#: Maximum size of a file in bytes.
 LARGEST = 1 << 18
-#: Characters of the longest number; a longer one is refused.
+#: Maximum number of characters of a number.
 _LONGEST_NUMBER = 400
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """The keys of a file with their values: text, numbers, true or false, None, lists of these."""
+    """The keys and values of a file: text, numbers, booleans, None, and lists of these."""
     import yaml
 
     text = _read_text(Path(path))
@@ -29,30 +29,30 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         return _mapping(yaml.parse(text, Loader=yaml.SafeLoader), str(path))
     except yaml.YAMLError as error:
         detail = " ".join(str(error).replace('in "<unicode string>", ', "").split())
-        raise InputError(f"{path}: not valid YAML: {detail}.") from error
+        raise InputError(f"{path}: is not valid YAML: {detail}.") from error
 
 
 def _read_text(path: Path) -> str:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe may take for ever
-            raise InputError(f"{path}: cannot be read: it is not a regular file.")
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe may block forever
+            raise InputError(f"{path}: cannot be read because it is not a regular file.")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise InputError(
-                f"{path}: is larger than {LARGEST >> 10} KiB, too large for a file of settings."
+                f"{path}: is larger than {LARGEST >> 10} KiB, too large for a config file."
             )
         return content.decode("utf-8")
     except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file.") from error
+        raise InputError(f"{path}: no such file.") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: cannot be read: it is not a text file in UTF-8.") from error
+        raise InputError(f"{path}: cannot be read because it is not UTF-8 text.") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
 def _mapping(events: Iterator[Any], path: str) -> dict[str, Any]:
-    """The content of the one document of a file."""
+    """The content of a file with a single document."""
     import yaml
 
     found: dict[str, Any] = {}
@@ -76,9 +76,9 @@ def _mapping(events: Iterator[Any], path: str) -> dict[str, Any]:
             continue  # an empty file
         elif isinstance(event, yaml.NodeEvent):
             _check(event, path)
-            raise InputError(f"{path}: must hold lines of the form 'key: value'.")
+            raise InputError(f"{path}: must consist of lines 'key: value'.")
         if documents > 1:
-            raise InputError(f"{_line(event, path)}: a file of settings has one document only.")
+            raise InputError(f"{_line(event, path)}: a config file must have only one document.")
     return found
 
 
@@ -103,21 +103,21 @@ def _plain(key: str, event: Any, path: str) -> Any:
     _check(event, path)
     if not isinstance(event, yaml.ScalarEvent):
         raise InputError(
-            f"{_line(event, path)}: {quoted(key)} must be a value or a list of values, not nested."
+            f"{_line(event, path)}: {quoted(key)} must be a value or a flat list of values."
         )
     return _scalar(event, path)
 
 
 def _check(event: Any, path: str) -> None:
-    """Refuse what stands for something else."""
-    if getattr(event, "anchor", None) is not None:  # of an alias, too
+    """Refuse anchors, aliases and tags."""
+    if getattr(event, "anchor", None) is not None:  # also of an alias
         raise InputError(f"{_line(event, path)}: anchors (&) and aliases (*) are not supported.")
     if getattr(event, "tag", None) is not None:
         raise InputError(f"{_line(event, path)}: tags ({quoted(event.tag)}) are not supported.")
 
 
 def _scalar(event: Any, path: str) -> Any:
-    """Text, a number, true or false, or None, as YAML 1.1 reads them; dates remain text."""
+    """A text, number, boolean or None by the rules of YAML 1.1; dates remain text."""
     import yaml
 
     text: str = event.value

@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "a word of 5,000 letters": ("w" * 5000, "smpgnn: argument VERB: invalid choice: 'www"),
     "a run of 5,000 letters": ("info " + "r" * 5000, "smpgnn: rrr"),
     "no such verb": ("fly", "invalid choice: 'fly'"),
-    "no task": ("train", "name a task: cycles, properties, zinc, molecules, graphs"),
+    "no task": ("train", "name a task (cycles, properties, zinc, molecules, graphs)"),
     "no such task": ("train cats", "invalid choice: 'cats'"),
     "unknown option": ("train cycles --epochz 3", "'--epochz': did you mean --epochs?"),
     "unknown option, far off": ("train cycles --qqqqqq", "unknown argument '--qqqqqq': see smpgnn"),
@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         TRAIN.format("data.csv") + " --identifiers coloring", "features='row' goes with identifie"),
     "huber of classes": (
         "train molecules data.csv --targets kind --objective mae+huber --output out",
-        "--objective mae+huber: is for regression, and 'kind' holds classes"),
+        "--objective mae+huber: is for regression, but 'kind' has classes"),
     "negative rate with an exponent": ("train cycles --lr -1e-3", "lr must be above 0, not -0.001"),
     "absurd rate": ("train cycles --lr 1e300", "lr must be at most 1000, not 1e+300"),
     "infinite rate": ("train cycles --lr inf", "lr must be a number, not inf"),
@@ -72,11 +72,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "a word nothing like an option": (
         "train cycles --metric mae", "unknown argument '--metric': see smpgnn train cycles --help"),
     "a name of 300 characters": (
-        "train cycles --output " + "a" * 300, " cannot be made: File name too long"),
+        "train cycles --output " + "a" * 300, " cannot be created: File name too long"),
     "steps of explanations": (
         "explain RUN data.csv -o o.csv --steps 99999999999", "--steps: must be a whole number"),
     "k of no cycle": ("train cycles --k 5 --output out", "k is 5, but it must be one of"),
-    "n of no size": ("train cycles --k 4 --n 13 --output out", "n is 13, but with k=4"),
+    "n of no size": ("train cycles --k 4 --n 13 --output out", "n is 13, but for k=4"),
     "memory of a negative batch": (
         "info cycles --batch-size -1", "--batch-size: must be a whole number from 1 to"),
     "radius of an absurd size": (
@@ -85,15 +85,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "no GPU": ("train cycles --device cuda --output out", "--device cuda: this machine has no"),
     "no GPU to predict": ("predict RUN data.csv -o o.csv --device cuda", "--device cuda: this mac"),
     # settings in YAML
-    "no config": ("train cycles --config none.yaml", "none.yaml: there is no such file"),
-    "malformed YAML": ("train cycles --config bad.yaml", "bad.yaml: not valid YAML"),
-    "YAML list": ("train cycles --config list.yaml", "list.yaml: must hold lines of the form"),
+    "no config": ("train cycles --config none.yaml", "none.yaml: no such file"),
+    "malformed YAML": ("train cycles --config bad.yaml", "bad.yaml: is not valid YAML"),
+    "YAML list": ("train cycles --config list.yaml", "list.yaml: must consist of lines"),
     "unknown key": ("train cycles --config typo.yaml", "unknown key 'epoch': did you mean 'ep"),
     "config of another task": ("train cycles --config zinc.yaml", "is for 'train zinc', not"),
-    "no name of a config": ("train cycles --config=", "cannot be read: it is not a regular file"),
+    "no name of a config": ("train cycles --config=", "cannot be read because it is not a regular"),
     "a bomb of aliases": ("train cycles --config bomb.yaml", "bomb.yaml, line 1: anchors (&) and"),
     "YAML in YAML": ("train cycles --config nested.yaml", "line 2: 'epochs' must be a value or"),
-    "deep YAML": ("train cycles --config deep.yaml", "line 1: 'lr' must be a value or a list of"),
+    "deep YAML": ("train cycles --config deep.yaml", "line 1: 'lr' must be a value or a flat list"),
     "a key twice": ("train cycles --config again.yaml", "line 3: 'batch-size' is given twice"),
     "a date": ("train cycles --config date.yaml", "lr must be a number, not '2026-13-45'"),
     "a number of 5,000 digits": ("train cycles --config digits.yaml", "too long for a number"),
@@ -103,12 +103,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # tables
     "no table named": ("train molecules", "molecules: name the table"),
     "table after the targets": (
-        "train molecules --targets size data.csv", "name the table, right after the task"),
-    "no target named": ("train molecules data.csv --output out", "--targets: name the column"),
+        "train molecules --targets size data.csv", "name the table right after the task"),
+    "no target named": ("train molecules data.csv --output out", "--targets: name the target"),
     "no such table": (TRAIN.format("none.csv"), "none.csv does not exist"),
     "a folder as table": (TRAIN.format("graphs"), "graphs is a folder"),
     "empty table": (TRAIN.format("empty.csv"), "empty.csv is empty"),
-    "header only": (TRAIN.format("header.csv"), "header.csv has a header but no row"),
+    "header only": (TRAIN.format("header.csv"), "header.csv has a header but no"),
     "no such target": (
         "train molecules data.csv --targets sise --output out", "no column 'sise' (did you mean"),
     "no such SMILES column": (
@@ -119,26 +119,26 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "no target known": (TRAIN.format("gaps.csv"), "target 'size' has no value in any row"),
     "one class": (
         "train molecules one.csv --targets kind --task classification --output out",
-        "target 'kind' has one class only, 'x'"),
+        "target 'kind' has only one class, 'x'"),
     "same number everywhere": (
         "train molecules one.csv --targets size --task regression --output out", "target 'size'"),
     "infinite target": (TRAIN.format("inf.csv"), "target 'size'"),
-    "columns twice": (TRAIN.format("twice.csv"), "several columns called 'size'"),
+    "columns twice": (TRAIN.format("twice.csv"), "several columns named 'size'"),
     "wrong separator": (TRAIN.format("data.csv") + " --separator ;", "its separator seems to be"),
     "two separators": (TRAIN.format("data.csv") + " --separator ;;", "separator must be one"),
     "too many cells": (TRAIN.format("cells.csv"), "cells.csv, line 3: "),
     "not a table": (TRAIN.format("binary.csv"), "binary.csv"),
     "damaged Parquet": (TRAIN.format("broken.parquet"), "broken.parquet is a damaged Parquet"),
-    "too few rows": (TRAIN.format("two.csv"), "2 rows cannot be split into three parts"),
-    "unknown part": (TRAIN.format("data.csv") + " --split-column kind", "the split is 'alkane'"),
+    "too few rows": (TRAIN.format("two.csv"), "2 rows are too few for three splits"),
+    "unknown split": (TRAIN.format("data.csv") + " --split-column kind", "the split is 'alkane'"),
     "fractions": (TRAIN.format("data.csv") + " --split-fractions 0.5 0.1 0.1", "fractions"),
     # graphs
     "no graphs named": ("train graphs", "graphs: name the file or folder"),
     "no such folder": (GRAPHS.format("none"), "none does not exist"),
-    "folder without graphs": (GRAPHS.format("nothing"), "nothing holds no file with graphs"),
+    "folder without graphs": (GRAPHS.format("nothing"), "nothing contains no graph files"),
     "a graph without nodes": (GRAPHS.format("hollow"), "Graph g.json has no nodes"),
     "not JSON": (GRAPHS.format("notjson"), "g.json is not valid JSON"),
-    "no target in the graphs": (GRAPHS.format("graphs"), "graphs: no target was found"),
+    "no target in the graphs": (GRAPHS.format("graphs"), "graphs: no target found"),
     "no such labels": (GRAPHS.format("graphs") + " --labels none.csv", "none.csv does not exist"),
     "labels of other graphs": (
         GRAPHS.format("graphs") + " --labels fewer.csv", "fewer.csv has no row for graph"),
@@ -148,55 +148,55 @@ COMMANDS: dict[str, tuple[str, str]] = {
         GRAPHS.format("graphs") + " --labels labels.csv --targets kind --split scaffold",
         "--split scaffold: only molecules have scaffolds"),
     # where to write
-    "a folder with a run": ("train cycles --output RUN", "holds a run already: add --resume"),
+    "a folder with a run": ("train cycles --output RUN", "already contains a run: add --resume"),
     "a file as folder": (
-        TRAIN.format("data.csv") + " --output data.csv/run", "data.csv/run: cannot be made"),
+        TRAIN.format("data.csv") + " --output data.csv/run", "data.csv/run: cannot be created"),
     "a place without room": (
-        TRAIN.format("data.csv") + " --output /proc/smpgnn", "/proc/smpgnn: cannot be made"),
+        TRAIN.format("data.csv") + " --output /proc/smpgnn", "/proc/smpgnn: cannot be created"),
     "predictions into a folder": ("predict RUN data.csv -o graphs", "graphs: is a folder"),
     "predictions to nowhere": ("predict RUN data.csv -o no/where.csv", "create "),
     "predictions to a device": ("predict RUN data.csv -o /dev/full", "not a regular file"),
     "predictions under a file": ("predict RUN data.csv -o data.csv/o.csv", "data.csv/o.csv"),
     "a page into a folder": ("paper report --results r -o .", "'.': is a folder: give"),
-    "a page without a name": ("paper report --results r --output=", "give the name of a file"),
+    "a page without a name": ("paper report --results r --output=", "give a file name"),
     "a page of a long name": ("paper report --results r -o " + "a" * 300, "File name too long"),
     "tables into a folder": ("paper report --results r --markdown graphs", "is a folder: give"),
     "a page under a file": ("paper report --results r -o data.csv/p.html", "cannot be written"),
     "counts into a folder": ("paper theory expressivity -o graphs", "'graphs': is a folder"),
     # going on
-    "resume without a name": ("train cycles --resume", "--resume: name the run to go on with"),
-    "resume of nothing": ("train cycles --output none --resume", "none: holds no run"),
+    "resume without a name": ("train cycles --resume", "--resume: name the run to continue"),
+    "resume of nothing": ("train cycles --output none --resume", "none: contains no run"),
     "resume of another task": ("train zinc --output RUN --resume", "is a run of 'molecules', not"),
     "resume with a change": (
         "train molecules --output RUN --resume --lr 0.7", "--lr 0.7: the run has 0.002"),
     "resume with another table": (
         "train molecules two.csv --output RUN --resume", "two.csv: is not the data of this run"),
     "resume of a foreign file": (
-        "train molecules --output FOREIGN --resume", "last.ckpt: is damaged, or no checkpoint"),
+        "train molecules --output FOREIGN --resume", "last.ckpt: is damaged or not a checkpoint"),
     # models
-    "no such run": ("predict none data.csv -o o.csv", "none: there is no such file or folder"),
-    "a folder without a run": ("evaluate graphs", "graphs: holds no model.safetensors"),
-    "a foreign model": ("predict data.csv data.csv -o o.csv", "data.csv: not a model of smpgnn"),
-    "a model that is cut off": ("info cut.safetensors", "cut.safetensors: not a model of smpgnn"),
-    "a model without data": ("evaluate RUN/model.safetensors", "is one file, not a run"),
+    "no such run": ("predict none data.csv -o o.csv", "none: no such file or folder"),
+    "a folder without a run": ("evaluate graphs", "graphs: contains no model.safetensors"),
+    "a foreign model": ("predict data.csv data.csv -o o.csv", "data.csv: is incomplete or not a"),
+    "a model that is cut off": ("info cut.safetensors", "cut.safetensors: is incomplete or"),
+    "a model without data": ("evaluate RUN/model.safetensors", "is a model file without data"),
     # new data
     "no data to predict": ("predict RUN none.csv -o o.csv", "none.csv does not exist"),
     "empty data to predict": ("predict RUN empty.csv -o o.csv", "empty.csv is empty"),
-    "no rows to predict": ("predict RUN header.csv -o o.csv", "header.csv has a header but no row"),
+    "no rows to predict": ("predict RUN header.csv -o o.csv", "header.csv has a header but no"),
     "no SMILES to predict": ("predict RUN labels.csv -o o.csv", "has no column 'smiles'"),
     "molecules for graphs": ("predict KIND none -o o.csv", "none does not exist"),
     "graphs with other features": ("predict KIND bare -o o.csv", "without the attribute 'w'"),
     "no data to evaluate": ("evaluate RUN none.csv", "none.csv does not exist"),
     "no target to evaluate": ("evaluate RUN nameless.csv", "nameless.csv has no column 'size'"),
-    "no target known to evaluate": ("evaluate RUN gaps.csv", "gaps.csv: no target is known"),
+    "no target known to evaluate": ("evaluate RUN gaps.csv", "gaps.csv: has no known target"),
     "no molecule to evaluate": ("evaluate RUN nonsense.csv", "nonsense.csv: no row of column"),
-    "graphs without targets": ("evaluate KIND graphs", "graphs: no target is known"),
+    "graphs without targets": ("evaluate KIND graphs", "graphs: has no known target"),
     "unknown class": (
-        "evaluate KIND graphs --labels strange.csv", "which is none of the classes"),
+        "evaluate KIND graphs --labels strange.csv", "which is not one of the classes"),
     # info
     "info of nothing": ("info none", "none: no such run, file or task"),
     "info of an empty file": ("info empty.csv", "empty.csv is empty"),
-    "info of data without data": ("info molecules", "molecules: has no data of its own"),
+    "info of data without data": ("info molecules", "molecules: has no built-in data"),
     "info of a damaged record": ("info DAMAGED", "run.json: cannot be read"),
 }  # fmt: skip
 

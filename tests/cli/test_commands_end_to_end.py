@@ -140,7 +140,7 @@ def test_graphs_parted_by_a_column(home: Path, tmp_path: Path) -> None:
     found = done(*words, "--targets", "kind", "--split-column", "part", "--output", tmp_path / "r")
     assert "Graphs: 16 training, 4 validation, 4 test." in found.err
     found = smpgnn(*words, "--split-column", "part", "--output", tmp_path / "s")
-    assert found.err == "smpgnn: --split-column: name the targets, too, with --targets.\n"
+    assert found.err == "smpgnn: --split-column: name the targets as well, with --targets.\n"
 
 
 def test_targets_of_nodes(home: Path, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_info_about_tables_models_and_data(home: Path, size_run: Path) -> None:
 def test_an_unfinished_run_says_so(size_run: Path, tmp_path: Path) -> None:
     for name in ("config.yaml", "model.safetensors"):
         (tmp_path / name).write_bytes((size_run / name).read_bytes())
-    assert done("info", tmp_path).out.endswith("not finished: go on with --resume\n")
+    assert done("info", tmp_path).out.endswith("not finished: continue with --resume\n")
 
 
 def test_a_model_from_python_is_told_apart(tmp_path: Path) -> None:

@@ -37,9 +37,9 @@ def test_a_variable_that_is_no_number(
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"WORLD_SIZE": "3"}, "--devices 1 --nodes 1: but 3 processes were started"),
+        ({"WORLD_SIZE": "3"}, "--devices 1 --nodes 1: 3 processes were started"),
         ({"SLURM_NTASKS": "4"}, "--ntasks-per-node=4"),
-        ({"SLURM_STEP_NUM_TASKS": "4"}, "--devices 1 --nodes 1: but 4 processes were started"),
+        ({"SLURM_STEP_NUM_TASKS": "4"}, "--devices 1 --nodes 1: 4 processes were started"),
     ],
 )
 def test_numbers_that_do_not_fit(

@@ -49,12 +49,12 @@ def test_a_changed_table_is_refused(run: Path) -> None:
     assert (found.status, found.out) == (2, "")
     assert found.err == (
         f"smpgnn: {run.parent / 'data.csv'}: is not the data of this run: the targets of 1 row "
-        "changed (first: line 11); restore it, start a new run, or test on all its rows with "
+        "changed (first: line 11); restore it, start a new run, or evaluate all its rows with "
         "smpgnn evaluate RUN --data FILE.\n"
     )
     pd.concat([molecules(), molecules().iloc[:2]]).to_csv("data.csv", index=False)
     found = smpgnn("evaluate", "run")
-    assert "it has 42 rows and had 40 (first difference: at line 42)" in found.err
+    assert "it has 42 rows instead of 40 (first difference: at line 42)" in found.err
     Path("data.csv").unlink()
     assert "data.csv does not exist" in smpgnn("evaluate", "run").err
 
@@ -67,11 +67,12 @@ def test_a_table_of_ones_own(run: Path) -> None:
     assert metrics("run", "--data", "new.csv")["mae"] == pytest.approx(error, rel=1e-4)
     assert metrics("run", "new.csv") == metrics("run", "--data", "new.csv")
     found = smpgnn("evaluate", "run", "new.csv", "--data", "data.csv")
-    assert found.err == "smpgnn: --data data.csv: new.csv is named as well: leave one out.\n"
+    assert found.err == "smpgnn: --data data.csv: new.csv is given, too: leave one of them out.\n"
     for option in ("--labels", "--smiles-column", "--separator"):
         found = smpgnn("evaluate", "run", option, "x")
         assert (
-            found.err == f"smpgnn: {option}: belongs to data of your own: name them with --data.\n"
+            found.err
+            == f"smpgnn: {option}: applies only to your own data: name them with --data.\n"
         )
 
 
@@ -104,7 +105,7 @@ def test_changed_graphs_are_refused(tmp_path: Path) -> None:
     assert "the targets of 1 row changed (first: graph g02.json)" in smpgnn("evaluate", run).err
     labels.write_text(table)
     (folder / "g23.json").unlink()
-    assert "it has 23 rows and had 24" in smpgnn("evaluate", run).err
+    assert "it has 23 rows instead of 24" in smpgnn("evaluate", run).err
 
 
 def test_a_run_of_an_older_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +113,8 @@ def test_a_run_of_an_older_version(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path / "old")
     found = done("evaluate", ".")
     assert found.err == (
-        ".: was begun by an older version, which kept no splits: the data are split again, by the "
-        "same seed.\n"
+        ".: was started by an older version, which did not save splits: the data are split again "
+        "with the same seed.\n"
     )
     assert found.out.startswith("test split: mae 1.")
     assert "predicted_size" in done("info", ".").out

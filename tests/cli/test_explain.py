@@ -29,8 +29,8 @@ def test_atoms_add_up_to_the_prediction(size_run: Path, data: Path) -> None:
     found = done("explain", size_run, data, "-o", out, "--figures", figures, "--device", "cpu")
     first, second, third = found.out.splitlines()
     assert first == f"3 molecules explained in {out}"
-    assert second == "2 others have no prediction: the column 'error' says why."
-    assert third.startswith("The integrals are off by ")
+    assert second == "2 others have no prediction: see the column 'error'."
+    assert third.startswith("The integration error is at most ")
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["row", "smiles", "atom", "element", "added_size", "error"]
     assert frame["row"].tolist() == [*[1] * 4, 2, 3, *[4] * 6, *[5] * 4]
@@ -129,7 +129,7 @@ def test_bad_input_is_one_sentence(size_run: Path, home: Path, data: Path, tmp_p
     assert not (tmp_path / "o.csv").exists()
     pd.DataFrame({"element": ["CCO"]}).to_csv(data, index=False)
     words = (size_run, data, *out, "--smiles-column", "element")
-    assert "explanations have a column 'element' of their own" in refused(*words)
+    assert "the output has its own column 'element'" in refused(*words)
 
 
 def test_graphs_cannot_be_drawn_and_nodes_not_explained(
@@ -142,5 +142,5 @@ def test_graphs_cannot_be_drawn_and_nodes_not_explained(
     level = ("--level", "node", "--targets", "end")
     done("train", "graphs", home / "graphs", *level, *SMALL, "--output", run)
     found = smpgnn("explain", run, home / "graphs", *out)
-    assert (found.status, "only predictions for whole graphs" in found.err) == (2, True)
+    assert (found.status, "node predictions cannot be explained" in found.err) == (2, True)
     assert not (tmp_path / "o.csv").exists()

@@ -11,9 +11,10 @@ import pytest
 from commands import CYCLES, done, smpgnn
 
 from smpgnn import __version__
-from smpgnn.config.options import TASKS, from_config, read_config
+from smpgnn.cli.main import build_parser
+from smpgnn.config.options import GROUPS, TASKS, from_config, read_config
 
-VERBS = ("train", "evaluate", "predict", "info", "paper")
+VERBS = ("train", "evaluate", "predict", "explain", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
 
 
@@ -27,11 +28,80 @@ def test_help_shows_an_example(words: list[str]) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_help_lists_every_setting_with_its_default(task: str) -> None:
-    text = done("train", task, "--help").out
+    text = done("train", task, "--help-all").out
     for entry in fields(TASKS[task]):
-        name = "path" if entry.name == "path" else "--" + entry.name.replace("_", "-")
-        assert name in text
+        assert ("path" if entry.name == "path" else flag(entry.name)) in text
     assert f"(default: {TASKS[task]().batch_size})" in text
+
+
+TITLES = [*GROUPS, "help"]
+
+
+def groups_of(text: str) -> dict[str, list[str]]:
+    """The options (or positional arguments) under each title of a help text."""
+    found: dict[str, list[str]] = {}
+    for line in text.split("\nexample")[0].splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            found[line[:-1]] = []
+        elif found and line.startswith("  ") and line[2] != " ":
+            found[next(reversed(found))].append(line.split()[0].rstrip(","))
+    return found
+
+
+def test_help_of_molecules_starts_with_what_a_chemist_sets() -> None:
+    found = done("train", "molecules", "--help").out
+    groups = groups_of(found)
+    assert list(groups) == TITLES
+    assert groups["data"] == [
+        "path", "--smiles-column", "--targets", "--task", "--split", "--split-column",
+        "--split-fractions",
+    ]  # fmt: skip
+    assert groups["training run"][:4] == ["--epochs", "--patience", "--seed", "--output"]
+    assert groups["network"][0] == "--model"
+    assert {"--lr", "--batch-size"} <= set(groups["optimiser"])
+    assert "--device" in groups["hardware and memory"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_help_is_short_and_help_all_is_complete(task: str) -> None:
+    short, whole = (done("train", task, word).out for word in ("--help", "--help-all"))
+    assert len(short.splitlines()) <= 70
+    assert max(map(len, whole.splitlines())) <= 80
+    assert short.splitlines()[-1].startswith(f"smpgnn train {task} --help-all shows ")
+    assert "--help-all shows" not in whole
+    assert done("train", task, "--help").out == short  # also after --help-all
+    few, every = (
+        [name for names in groups_of(text).values() for name in names] for text in (short, whole)
+    )
+    assert list(groups_of(short)) == list(groups_of(whole)) == TITLES
+    assert len(set(every)) == len(every)  # each in one group
+    wanted = {"path" if f.name == "path" else flag(f.name) for f in fields(TASKS[task])}
+    assert wanted <= set(every)
+    hidden = {flag(f.name) for f in fields(TASKS[task]) if f.metadata["advanced"]}
+    assert hidden
+    assert set(few) == set(every) - hidden
+    parser = build_parser()
+    for word in ("train", task):
+        parser = next(a.choices[word] for a in parser._actions if isinstance(a.choices, dict))
+    named = {name for action in parser._actions for name in action.option_strings}
+    assert set(every) - {"path"} <= named
+    assert sum(len(group._group_actions) for group in parser._action_groups) == len(every)
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def test_advanced_options_still_parse() -> None:
+    assert "towers: 2\n" in done("train", "cycles", "--towers", "2", "--print-config").out
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate", "explain", "info", "paper reproduce"])
+def test_other_verbs_have_titled_groups(verb: str) -> None:
+    groups = groups_of(done(*verb.split(), "--help").out)
+    assert groups.pop("options") == ["-h"]
+    assert "positional arguments" not in groups
+    assert len(groups) >= 2
 
 
 def test_the_examples_are_valid() -> None:
@@ -95,7 +165,7 @@ def test_resume_compares_config_and_preset_too(cycles_run: Path, tmp_path: Path)
     file = tmp_path / "c.yaml"
     file.write_text("lr: 0.25\n")
     found = smpgnn(*again, "--config", file)
-    assert found.err.startswith("smpgnn: --lr 0.25: the run has 0.001, and --resume goes on with")
+    assert found.err.startswith("smpgnn: --lr 0.25: the run has 0.001, and --resume keeps")
     found = smpgnn(*again, "--preset", "paper")
     assert found.status == 2
     assert ": the run has " in found.err

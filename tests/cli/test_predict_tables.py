@@ -43,7 +43,7 @@ def test_every_row_is_kept_with_the_reason_beside_it(size_run: Path, data: Path)
     out = data.with_name("out.csv")
     found = done("predict", size_run, data, "-o", out)
     assert found.out == (
-        f"12 rows written to {out}\n2 of them have no prediction: the column 'error' says why.\n"
+        f"12 rows written to {out}\n2 of them have no prediction: see the column 'error'.\n"
     )
     frame = pd.read_csv(out)
     assert list(frame.columns) == ["name", "smiles", "predicted_size", "error"]
@@ -108,8 +108,8 @@ def test_a_second_model_on_the_output_of_the_first(size_run: Path, data: Path) -
     found = done("predict", size_run, data.with_name("out.csv"), "-o", second)
     assert found.out.splitlines() == [
         f"12 rows written to {second}",
-        "2 of them have no prediction: the column 'error_2' says why.",
-        "The usual names are taken in the table: the new columns are called 'predicted_size_2', "
+        "2 of them have no prediction: see the column 'error_2'.",
+        "The table already has columns of the usual names: the new columns are 'predicted_size_2', "
         "'error_2'.",
     ]
     frame = pd.read_csv(second)
@@ -145,7 +145,7 @@ def test_a_read_only_place(size_run: Path, data: Path, monkeypatch: pytest.Monke
     out = data.with_name("out.csv")
     found = smpgnn("predict", size_run, data, "-o", out)
     assert (found.status, found.out) == (2, "")
-    reason = f"{out}: cannot be written (Read-only file system): choose another place."
+    reason = f"{out}: cannot be written (Read-only file system): choose another path."
     assert found.err == f"smpgnn: {reason}\n"
 
 
@@ -156,7 +156,7 @@ def test_pipes_are_refused_at_once(size_run: Path, data: Path) -> None:
         words = () if verb == "evaluate" else ("-o", data.with_name("out.csv"))
         found = smpgnn(verb, size_run, pipe, *words)
         assert (found.status, found.out) == (2, "")
-        assert "pipe.csv is a pipe or a device: save its content to a file first." in found.err
+        assert "pipe.csv is a pipe or device: save its content to a file first." in found.err
 
 
 def test_the_old_output_stays_if_it_fails_in_the_middle(

@@ -37,4 +37,4 @@ def test_lines_are_those_of_the_labels(home: Path, tmp_path: Path) -> None:
     assert f"{path}, column 'part', line {line}: the split is '?'" in refused(*words)
     labels["part"] = "train"
     labels.to_csv(path, index=False)
-    assert f"{path}, column 'part' names no row 'val'" in refused(*words)
+    assert f"{path}, column 'part' has no row 'val'" in refused(*words)

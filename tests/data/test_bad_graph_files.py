@@ -22,7 +22,7 @@ def with_edges(*edges: object) -> str:
     [
         ("g.json", "", "is empty"),
         ("g.json", "[]", "is an empty list"),
-        ("g.jsonl", "\n\n", "nothing but blanks"),
+        ("g.jsonl", "\n\n", "only blanks"),
         ("g.json", '{"nodes": [}', "not valid JSON: .* line 1, column 12"),
         ("g.jsonl", '{"nodes": [{"id": 1}], "edges": []}\n{', "line 2 is not valid JSON"),
         ("g.json", "[" * 100_000, "nested too deeply|not valid JSON"),
@@ -36,14 +36,14 @@ def with_edges(*edges: object) -> str:
         (
             "g.json",
             with_edges({"source": 0, "target": 7}),
-            "edge 0: the edge names node 7, which graph g.json does not have",
+            "edge 0: node 7 of the edge does not exist in graph g.json",
         ),
         ("g.json", '{"nodes": [{"id": 0, "a": NaN}], "edges": []}', "'a' is nan, not a finite"),
         ("g.json", '{"nodes": [{"id": 0, "a": 1e999}], "edges": []}', "'a' is inf, not a finite"),
         ("g.json", json.dumps({"nodes": [{"id": 0, "a": 10**400}], "edges": []}), "finite number"),
         ("g.json", '{"nodes": [{"id": ' + "9" * 5000 + '}], "edges": []}', "thousands of digits"),
         ("g.json", '{"nodes": [{"id": 0, "a": []}], "edges": []}', "'a' is an empty list"),
-        ("g.txt", "a b {'w': '\\U0000DC00'}\n", "line 1 holds half of a surrogate pair"),
+        ("g.txt", "a b {'w': '\\U0000DC00'}\n", "line 1 contains a lone surrogate"),
         ("g.txt", "a b {'w': []}\n", "'w' is an empty list"),
         ("g.txt", "a b {'w': " + "9" * 5000 + "}\n", "line 1: .* cannot be read as attributes"),
         ("g.txt", "a b " + "9" * 5000 + "\n", "'weight' is inf, not a finite number"),
@@ -52,7 +52,7 @@ def with_edges(*edges: object) -> str:
         (
             "g.json",
             '{"nodes": [{"id": 0, "a": 1}, {"id": 1, "a": "t"}], "edges": []}',
-            "'a' is a category, elsewhere a number",
+            "'a' is a category, but elsewhere a number",
         ),
         (
             "g.json",
@@ -65,14 +65,14 @@ def with_edges(*edges: object) -> str:
             "Graph g.json has a node without the attribute 'a'",
         ),
         ("g.graphml", "<graphml><graph>", r"not valid XML: .*line 1, column \d+"),
-        ("g.graphml", "<html></html>", "first element is <html>"),
-        ("g.graphml", "<graphml></graphml>", "holds no <graph>"),
+        ("g.graphml", "<html></html>", "root element is <html>"),
+        ("g.graphml", "<graphml></graphml>", "contains no <graph>"),
         ("g.graphml", '<!DOCTYPE a [<!ENTITY b "c">]><graphml/>', "declares XML entities"),
         ("g.graphml", "<graphml><graph/></graphml>", "Graph g.graphml has no nodes"),
         (
             "g.graphml",
             '<graphml><graph><node id="a"/><edge source="a" target="b"/></graph></graphml>',
-            "edge 0: the edge names node 'b'",
+            "edge 0: node 'b' of the edge",
         ),
         (
             "g.graphml",
@@ -89,9 +89,9 @@ def with_edges(*edges: object) -> str:
         ("g.csv", "a,b\n,c\n", "line 2: a node has no name"),
         ("g.txt", "a b {'w': open('x')}\n", "line 1: .* cannot be read as attributes"),
         ("g.txt", "a b {1}\n", "line 1: .* cannot be read as attributes"),
-        ("g.json", '{"nodes": [{"id": "\\ud800"}], "edges": []}', "half of a surrogate pair"),
-        ("g.txt", "a b {'w': '\\udc00'}", "line 1 holds half of a surrogate pair"),
-        ("g.gml", "graph []", r"unknown ending: the known ones are \.json, \.jsonl"),
+        ("g.json", '{"nodes": [{"id": "\\ud800"}], "edges": []}', "contains a lone surrogate"),
+        ("g.txt", "a b {'w': '\\udc00'}", "line 1 contains a lone surrogate"),
+        ("g.gml", "graph []", r"unknown extension: known are \.json, \.jsonl"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
@@ -107,7 +107,7 @@ def test_bad_places(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         read_graphs(tmp_path / "no.json")
     (tmp_path / "notes.md").write_text("hello")
-    with pytest.raises(InputError, match="holds no file with graphs: the known endings"):
+    with pytest.raises(InputError, match="contains no graph files: the known extensions"):
         read_graphs(tmp_path)
     (tmp_path / "g.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="not UTF-8"):
@@ -157,9 +157,9 @@ def test_entities_are_refused_in_any_encoding(tmp_path: Path) -> None:
 
 def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "g.json")
-    with pytest.raises(InputError, match=r"g\.json is a pipe or a device: save its content"):
+    with pytest.raises(InputError, match=r"g\.json is a pipe or device: save its content"):
         read_graphs(tmp_path / "g.json")
-    with pytest.raises(InputError, match="holds no file with graphs"):
+    with pytest.raises(InputError, match="contains no graph files"):
         read_graphs(tmp_path)
 
 

@@ -68,11 +68,11 @@ def test_a_table_saved_again_is_the_same(tmp_path: Path) -> None:
         (TABLE.assign(smiles=["O", "CC", "CCO", "CCN"], y=[0.1, 0.25, None, 9.0]),
          "the SMILES of 1 row changed (first: line 2) and "
          "the targets of 1 row changed (first: line 5)"),
-        (TABLE.iloc[:3], "it has 3 rows and had 4 (first difference: at the end)"),
-        (TABLE.iloc[1:], "it has 3 rows and had 4 (first difference: at line 2)"),
+        (TABLE.iloc[:3], "it has 3 rows instead of 4 (first difference: at the end)"),
+        (TABLE.iloc[1:], "it has 3 rows instead of 4 (first difference: at line 2)"),
         (pd.concat([TABLE, TABLE.iloc[:1]]),
-         "it has 5 rows and had 4 (first difference: at line 6)"),
-        (TABLE.iloc[[0, 2, 1, 3]], "its rows are in another order (first difference: line 3)"),
+         "it has 5 rows instead of 4 (first difference: at line 6)"),
+        (TABLE.iloc[[0, 2, 1, 3]], "its rows are in a different order (first difference: line 3)"),
     ],
 )  # fmt: skip
 def test_a_changed_table_is_told_by_its_row(tmp_path: Path, frame: pd.DataFrame, said: str) -> None:
@@ -84,7 +84,7 @@ def test_changed_targets_are_told_by_name(tmp_path: Path) -> None:
     first = of_table(tmp_path / "a.csv", TABLE, "kind")
     other = of_table(tmp_path / "b.csv", TABLE.assign(kind=["a", "b", "c", "b"]), "kind")
     assert first.change(other, place) == (
-        "it has target 'kind' with the classes a, b, c in place of "
+        "it has target 'kind' with the classes a, b, c instead of "
         "target 'kind' with the classes a, b"
     )
     labels = of_table(tmp_path / "c.csv", TABLE.assign(kind=["b", "b", "a", "b"]), "kind")
@@ -128,7 +128,7 @@ def test_graphs_are_known_by_what_a_network_sees() -> None:
         assert said == f"the graphs of 1 row changed (first: line {row})"
     wider = replace(graphs, x=torch.cat([graphs.x, graphs.x], 1))
     said = first.change(store_fingerprint(wider), place)
-    assert said == "it has 4 node features in place of 2 node features"
+    assert said == "it has 4 node features instead of 2 node features"
     bare = replace(graphs, x=None, edge_attr=None, y=None)
     assert store_fingerprint(bare).rows == 5
 
@@ -150,4 +150,4 @@ def test_a_data_set_is_counted_through_its_splits() -> None:
     other = splits_fingerprint(Splits(store(4), store(2, 3), store(3, 2)))
     assert "of 2 rows changed (first: line 6)" in first.change(other, place)
     fewer = splits_fingerprint(Splits(store(4), store(2, 1), store(2, 2)))
-    assert first.change(fewer, place) == "it has 2 test in place of 3 test"
+    assert first.change(fewer, place) == "it has 2 test instead of 3 test"

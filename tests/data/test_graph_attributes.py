@@ -49,7 +49,7 @@ def test_schema_is_plain_and_used_for_prediction(tmp_path: Path) -> None:
     new.nodes["a"]["colour"] = "green"
     save(new, path)
     with pytest.raises(
-        InputError, match=r"new.graphml: .*'colour' is 'green', but the model knows"
+        InputError, match=r"new.graphml: .*'colour' is 'green', but the model only knows"
     ):
         read_graphs(path, schema=schema)
     save(nx.path_graph(2), path)

@@ -36,7 +36,7 @@ def test_node_level(tmp_path: Path) -> None:
     torch.testing.assert_close(again, table.store.y_node, equal_nan=True)
     with pytest.raises(InputError, match="No node has the attribute 'roles'"):
         read_graphs(path, level="node", target="roles")
-    with pytest.raises(InputError, match="labels is a table of graphs"):
+    with pytest.raises(InputError, match="labels has one row per graph"):
         read_graphs(path, level="node", labels=tmp_path / "labels.csv")
 
 
@@ -48,7 +48,7 @@ def test_graph_without_its_target(tmp_path: Path) -> None:
     assert read_graphs(tmp_path).store.y is None
     with pytest.raises(InputError, match=r"Graph g2\.json has no attribute 'label'"):
         read_graphs(tmp_path, target="label")
-    with pytest.raises(InputError, match=r"No graph has the attribute 'labels'.*: 'label'"):
+    with pytest.raises(InputError, match=r"No graph has the attribute 'labels'.* are 'label'"):
         read_graphs(tmp_path, target="labels")
 
 
@@ -86,7 +86,7 @@ def test_label_table_by_position_and_all_columns(tmp_path: Path) -> None:
     [
         ("graph,y\ng1,1\n", None, "has no row for graph g2.txt"),
         ("graph,y\ng1,1\ng1,2\n", None, "several rows for graph 'g1'"),
-        ("graph\ng1\ng2\n", None, "has the column 'graph' only"),
+        ("graph\ng1\ng2\n", None, "has only the column 'graph'"),
         ("graph,y\ng1,1\ng2,2\n", "z", "no column 'z'"),
         ("graph,y\ng1,1\ng2,oops\n", None, r"line 3: target 'y' is 'oops'"),
     ],

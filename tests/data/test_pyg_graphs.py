@@ -59,12 +59,15 @@ def test_pyg_graph_without_features() -> None:
     [
         (Data(x=torch.ones(2, 1)), "Graph 1 has no edge_index"),
         (Data(x=torch.ones(2, 1), edge_index=EDGES[0]), "Graph 1 has no edge_index of shape"),
-        (Data(x=torch.ones(2, 1), edge_index=EDGES.float()), "Graph 1: edge_index holds"),
+        (Data(x=torch.ones(2, 1), edge_index=EDGES.float()), "Graph 1: edge_index has type"),
         (Data(edge_index=EDGES), "Graph 1 has neither x nor num_nodes"),
         (Data(x=torch.ones(0, 2), edge_index=EDGES[:, :0]), "Graph 1 has no nodes"),
-        (Data(x=torch.ones(2, 2), edge_index=EDGES - 1), "Graph 1: edge_index names node -1"),
-        (Data(x=torch.ones(1, 2), edge_index=EDGES), "Graph 1: edge_index names node 1"),
-        (Data(x=torch.full((2, 2), math.nan), edge_index=EDGES), "Graph 1: x holds NaN"),
+        (
+            Data(x=torch.ones(2, 2), edge_index=EDGES - 1),
+            "Graph 1: edge_index contains the negative index -1",
+        ),
+        (Data(x=torch.ones(1, 2), edge_index=EDGES), "Graph 1: edge_index contains node 1"),
+        (Data(x=torch.full((2, 2), math.nan), edge_index=EDGES), "Graph 1: x contains NaN"),
         (Data(x=torch.ones(2, 2) * 1j, edge_index=EDGES), "Graph 1: x must be a tensor of real"),
         (
             Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(1, 1)),
@@ -79,7 +82,7 @@ def test_bad_pyg_graphs(graph: Data, message: str) -> None:
 
 
 def test_no_pyg_graphs() -> None:
-    with pytest.raises(InputError, match="no graph in the list"):
+    with pytest.raises(InputError, match="contains no graphs"):
         graphs_from_pyg([])
     with pytest.raises(InputError, match="level is 'edge'"):
         graphs_from_pyg([data()], level="edge")  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ def test_pairs_go_to_test_and_validation_in_turn() -> None:
     split = stratified_split(["a", "a", "b", "b", "c"])
     assert_partition(split, 5)
     assert [part.numel() for part in split] == [3, 1, 1]
-    with pytest.raises(InputError, match="3 rows in 2 classes leave the part 'val' empty"):
+    with pytest.raises(InputError, match="3 rows in 2 classes leave the split 'val' empty"):
         stratified_split(["a", "a", "b"])
 
 
@@ -114,9 +114,11 @@ def test_largest_scaffolds_go_to_train() -> None:
 
 def test_scaffolds_ignore_stereo_and_refuse_bad_rows() -> None:
     pytest.importorskip("rdkit")
-    with pytest.raises(InputError, match="3 molecules with 1 scaffolds leave the part 'val' empty"):
+    with pytest.raises(
+        InputError, match="3 molecules with 1 scaffolds leave the split 'val' empty"
+    ):
         scaffold_split(["C[C@H]1CCCO1", "C[C@@H]1CCCO1", "C1CCCO1"])
-    with pytest.raises(InputError, match="Row 2 has no scaffold, since the text is not a SMILES"):
+    with pytest.raises(InputError, match="Row 2 has no scaffold because the text is not a SMILES"):
         scaffold_split(["C", "C1CC", "O"])
 
 
@@ -131,13 +133,13 @@ def test_given_split() -> None:
         given_split(["train", "x"], place=lambda row: f"line {8 + row}")
     with pytest.raises(InputError, match=r"the split is '0\.5'"):
         given_split([0.5, "train"])
-    with pytest.raises(InputError, match="names no row 'val'"):
+    with pytest.raises(InputError, match="has no row 'val'"):
         given_split(["train", "test"])
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_too_few_rows(n: int) -> None:
-    with pytest.raises(InputError, match=f"{n} rows cannot be split"):
+    with pytest.raises(InputError, match=f"{n} rows are too few for three splits"):
         random_split(n)
 
 

@@ -134,9 +134,9 @@ def test_explicit_separator(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("empty.csv", b"", "is empty"),
-        ("blank.csv", b"\n \n", "nothing but blanks"),
+        ("blank.csv", b"\n \n", "only blanks"),
         ("header.csv", b"smiles,y\n", "header but no row"),
-        ("twice.csv", b"a,a,b\n1,2,3\n", "several columns called 'a'"),
+        ("twice.csv", b"a,a,b\n1,2,3\n", "several columns named 'a'"),
         ("short.csv", b"a,b\n1,2\n\n3\n", "line 4: 1 cells, but the header has 2"),
         ("long.csv", b"a,b\n1,2\n3,4,5\n", "line 3: 3 cells, but the header has 2"),
         ("quote.csv", b'a,b\n1,2\n"3,4\n', "line 3: the row cannot be read"),
@@ -174,7 +174,7 @@ def test_wrong_column_suggests_the_closest(tmp_path: Path, kind: str) -> None:
     message = r"no column 'SMILE' \(did you mean 'smiles'\?\): its columns are 'smiles', 'logP'\."
     with pytest.raises(InputError, match=message):
         read_table(path, ["SMILE"])
-    with pytest.raises(InputError, match="asked for twice"):
+    with pytest.raises(InputError, match="given twice"):
         read_table(path, ["smiles", "smiles"])
     with pytest.raises(InputError, match="a list of names"):
         read_table(path, "smiles")
@@ -240,7 +240,7 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
     reading, writing = os.pipe()  # as of 'smpgnn predict RUN /dev/stdin' behind a '|'
     try:
         for path in (tmp_path / "pipe.csv", f"/dev/fd/{reading}", "/dev/zero"):
-            with pytest.raises(InputError, match="is a pipe or a device: save its content"):
+            with pytest.raises(InputError, match="is a pipe or device: save its content"):
                 table_columns(path)
     finally:
         os.close(reading)
@@ -278,7 +278,9 @@ def not_utf8() -> pa.Array:
 )
 def test_a_parquet_column_that_cannot_be_read_is_named(tmp_path: Path, column: pa.Array) -> None:
     path = parquet(tmp_path / "a.parquet", {"smiles": pa.array(["C", "O"]), "odd": column})
-    with pytest.raises(InputError, match=r"a\.parquet, column 'odd' of type .*: write it in"):
+    with pytest.raises(
+        InputError, match=r"a\.parquet, column 'odd' of type .*: convert or remove it"
+    ):
         read_table(path)
     assert read_table(path, ["smiles"])["smiles"].tolist() == ["C", "O"]
 

@@ -433,14 +433,16 @@ def test_the_order_of_the_splits_in_the_arrays_does_not_matter(tmp_path: Path) -
 def test_arrays_that_are_not_zinc(tmp_path: Path, change: dict[str, Any]) -> None:
     arrays = arrays_of(trusted(write_raw(tmp_path / "good" / "raw").parent)) | change
     np.savez(tmp_path / "zinc12k.npz", **arrays)
-    with pytest.raises(InputError, match=r"zinc12k\.npz does not hold ZINC as plain arrays .*copy"):
+    with pytest.raises(
+        InputError, match=r"zinc12k\.npz does not contain ZINC as plain arrays .*copy"
+    ):
         zinc_splits(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"not an archive", pickle.dumps([1])])
 def test_damaged_arrays(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "zinc12k.npz").write_bytes(content)
-    with pytest.raises(InputError, match=r"zinc12k\.npz does not hold ZINC as plain arrays"):
+    with pytest.raises(InputError, match=r"zinc12k\.npz does not contain ZINC as plain arrays"):
         zinc_splits(tmp_path)
 
 
@@ -450,7 +452,7 @@ def test_arrays_too_large_for_zinc_are_not_unpacked(
     arrays = arrays_of(trusted(write_raw(tmp_path / "good" / "raw").parent))
     np.savez_compressed(tmp_path / "zinc12k.npz", **arrays, more=np.zeros(10**6))
     monkeypatch.setattr("smpgnn.data.zinc._ARRAY_BYTES", 10**6)
-    with pytest.raises(InputError, match="too much for 12,000 molecules"):
+    with pytest.raises(InputError, match="too large for 12,000 molecules"):
         zinc_splits(tmp_path)
 
 

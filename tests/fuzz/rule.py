@@ -9,8 +9,8 @@ from fuzz.program import MEMORY, Outcome
 
 #: Lines that may stand beside an error: what was read, how far the work has come.
 _NOTES = re.compile(
-    r"^Graphs: |^Downloading |left out|a second$|^epoch \d+/|^$|^smpgnn: interrupted|could not be|"
-    r"as node|skipped|was begun by an older version"
+    r"^Graphs: |^Downloading |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not|"
+    r"as node|skipped|was started by an older version"
 )
 _LONGEST = 3000
 

@@ -123,7 +123,7 @@ def _options(random: Random, parser: argparse.ArgumentParser) -> list[str]:
     for _ in range(random.choice((1, 1, 2, 4))):
         action = random.choice(actions)
         name = random.choice(action.option_strings)
-        if name in _LONG or name in ("-h", "--help"):
+        if name in _LONG or name in ("-h", "--help", "--help-all"):
             continue
         words.append(name)
         if action.nargs == 0:

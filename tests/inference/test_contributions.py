@@ -215,7 +215,7 @@ def test_scores_of_classes_are_log_odds() -> None:
 
 def test_what_cannot_be_explained_is_refused() -> None:
     for task in (Regression(level="node"), GraphProperties()):
-        with pytest.raises(InputError, match="only predictions for whole graphs can be explained"):
+        with pytest.raises(InputError, match="node predictions cannot be explained"):
             explained(task)
     with pytest.raises(InputError, match="steps must be 1 or more, not 0"):
         explain_store(make({}), TASK, store(), steps=0)

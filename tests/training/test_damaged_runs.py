@@ -128,7 +128,9 @@ def test_records_that_are_wrong_with_a_checksum_that_fits_are_refused(run: Path)
 def test_what_resume_writes_anew_does_not_stop_it(run: Path, result: Result, name: str) -> None:
     (run / name).write_bytes(b"hello")
     if name == "metrics.csv":
-        with pytest.raises(InputError, match=r"metrics\.csv: was changed or damaged .* writes it"):
+        with pytest.raises(
+            InputError, match=r"metrics\.csv: was changed or damaged .* write it again"
+        ):
             RunFolder(run).read_metrics()
     assert resume(run).test == result.test
     assert lines(run) == lines(result.folder)
@@ -139,7 +141,7 @@ def test_a_checkpoint_without_a_checksum_is_refused_in_a_run_that_has_them(run: 
     path = run / "last.ckpt"
     path.write_bytes(path.read_bytes()[:-73])
     assert torch.load(path, weights_only=True)["epoch"] == 1  # whole, but who knows
-    with pytest.raises(InputError, match=r"last\.ckpt: is damaged, or no checkpoint"):
+    with pytest.raises(InputError, match=r"last\.ckpt: is damaged or not a checkpoint"):
         resume(run)
 
 
@@ -154,9 +156,7 @@ def test_an_edited_setting_is_told_by_name(run: Path, result: Result) -> None:
     config = run / "config.yaml"
     text = config.read_text()
     config.write_text(text.replace("lr: 0.001", "lr: 0.5"))
-    with pytest.raises(
-        InputError, match=r"config\.yaml: lr is 0\.5, but the run began with 0\.001"
-    ):
+    with pytest.raises(InputError, match=r"config\.yaml: lr is 0\.5, but the run has 0\.001"):
         resume(run)
     config.write_text(text.replace("device: cpu", "device: auto"))  # where it runs may differ
     assert resume(run).test == result.test
@@ -179,7 +179,7 @@ def test_a_foreign_record_is_one_sentence(run: Path, what: str) -> None:
     record = json.loads(path.read_text())
     del record["sha256"]
     path.write_text(json.dumps(RECORDS[what](record)))
-    with pytest.raises(InputError, match=r"run\.json: .*restore it, or let --resume write it"):
+    with pytest.raises(InputError, match=r"run\.json: .*restore it, or write it again"):
         RunFolder(run).read_record()
 
 
@@ -247,7 +247,7 @@ def test_an_edited_header_is_one_sentence_in_little_memory(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 200_000  # KiB
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
-    said = "its checksum differs" if form == FORMAT else "does not fit this version of smpgnn"
+    said = "wrong checksum" if form == FORMAT else "does not fit this version of smpgnn"
     assert said in str(caught.value)
 
 
@@ -318,7 +318,7 @@ def test_an_old_checkpoint_with_another_history_is_refused(
     content = torch.load(folder / "last.ckpt", weights_only=True)
     content["callbacks"]["Keeper"]["history"] = history
     torch.save(content, folder / "last.ckpt")
-    with pytest.raises(InputError, match=r"last\.ckpt: is damaged, or no checkpoint"):
+    with pytest.raises(InputError, match=r"last\.ckpt: is damaged or not a checkpoint"):
         smpgnn.train("molecules", output=".", resume=True, quiet=True)
 
 
@@ -327,7 +327,7 @@ def test_a_packed_checkpoint_that_would_grow_is_refused(run: Path) -> None:
         (run / name).unlink()  # as in an old run, where no checksum is asked for
     with zipfile.ZipFile(run / "last.ckpt", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("archive/data.pkl", b"\0" * 50_000_000)
-    with pytest.raises(InputError, match=r"last\.ckpt: is damaged, or no checkpoint"):
+    with pytest.raises(InputError, match=r"last\.ckpt: is damaged or not a checkpoint"):
         resume(run)
 
 
@@ -342,6 +342,5 @@ def test_the_command_line_says_one_sentence(run: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        f"smpgnn: {path}: was changed or damaged (its checksum differs): train it again or copy it "
-        "anew.\n"
+        f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it again.\n"
     )

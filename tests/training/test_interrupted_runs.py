@@ -40,7 +40,7 @@ def assert_same_run(folder: Path, whole: Path) -> None:
 
 
 def assert_polite(folder: Path, err: str) -> None:
-    hint = f"smpgnn: interrupted; go on with: smpgnn train cycles --output {folder} --resume"
+    hint = f"smpgnn: interrupted; continue with: smpgnn train cycles --output {folder} --resume"
     assert err.splitlines()[-1] == hint
     assert "Traceback" not in err
     assert not list(folder.glob(".*"))

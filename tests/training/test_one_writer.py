@@ -48,7 +48,7 @@ def test_of_two_starts_at_once_one_trains(tmp_path: Path) -> None:
             assert out == ""
             errors = [line for line in err.splitlines() if not line.startswith("Graphs: ")]
             assert len(errors) == 1
-            assert CLAIMED in errors[0] or "holds a run already" in errors[0]
+            assert CLAIMED in errors[0] or "already contains a run" in errors[0]
     assert [line["epoch"] for line in lines(folder)] == [1, 2, 3]
     assert record(folder)["epochs"] == 3
 
@@ -62,7 +62,7 @@ def test_a_start_is_refused_while_another_begins(tmp_path: Path) -> None:
     made = smpgnn.train("cycles", output=str(folder.path), epochs=1, quiet=True, **CYCLES)
     assert made.test
     # the claim is given up in the end, after a failure, too, and a folder can be copied or deleted
-    with pytest.raises(InputError, match="holds a run already"):
+    with pytest.raises(InputError, match="already contains a run"):
         smpgnn.train("cycles", output=str(folder.path), epochs=1, quiet=True, **CYCLES)
     with folder.alone():
         pass
@@ -72,7 +72,7 @@ def test_a_start_is_refused_while_another_begins(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(InputError, match="file/run: cannot be made"),
+        pytest.raises(InputError, match="file/run: cannot be created"),
         RunFolder(tmp_path / "file/run").alone(),
     ):
         pass

@@ -135,8 +135,8 @@ def test_the_data_are_found_from_any_folder(
     [
         (lambda f: f.assign(size=[9.5, *f["size"][1:]]), r"the targets of 1 row .*line 2\)"),
         (lambda f: f.assign(smiles=[*f["smiles"][:-1], "CCCl"]), r"the SMILES of .*line 32\)"),
-        (lambda f: f.iloc[:-1], "it has 30 rows and had 31"),
-        (lambda f: f.iloc[::-1], "its rows are in another order"),
+        (lambda f: f.iloc[:-1], "it has 30 rows instead of 31"),
+        (lambda f: f.iloc[::-1], "its rows are in a different order"),
         (lambda f: f.assign(smiles=f["smiles"].replace("C(", "CC")), r"the SMILES of .*line 6\)"),
     ],
 )
@@ -192,7 +192,7 @@ def test_graphs_from_python(tmp_path: Path) -> None:
     graphs[7].x[0, 0] += 1
     with pytest.raises(InputError, match=r"^data: is not .* graphs of 1 row .*\(first: row 8\)"):
         smpgnn.train("graphs", graphs, **go)
-    with pytest.raises(InputError, match="it has 23 rows and had 24"):
+    with pytest.raises(InputError, match="it has 23 rows instead of 24"):
         smpgnn.train("graphs", rings(23), **go)
 
 
@@ -281,7 +281,7 @@ def test_an_old_run_predicts_and_goes_on(old: Path, capsys: pytest.CaptureFixtur
     made = smpgnn.train("molecules", output="old", resume=True, path=str(old.parent / "data.csv"))
     assert made.test == pytest.approx({"mae": 1.1488040, "mse": 1.5130496}, rel=1e-3)
     assert record(old)["epochs"] == 3
-    assert capsys.readouterr().err.count("was begun by an older version") == 1
+    assert capsys.readouterr().err.count("was started by an older version") == 1
     assert not (old / "data.json").exists()  # what it began with is not known
     shutil.copy(old.parent / "data.csv", old.parent / "copy.csv")
     with pytest.raises(InputError, match=r"^path copy\.csv: the run has data\.csv"):

@@ -109,9 +109,9 @@ def test_a_bad_model_is_one_sentence(kind: str, result: Result, tmp_path: Path) 
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such file or folder"):
+    with pytest.raises(InputError, match="no such file or folder"):
         smpgnn.load(tmp_path / "none")
-    with pytest.raises(InputError, match=r"holds no model\.safetensors"):
+    with pytest.raises(InputError, match=r"contains no model\.safetensors"):
         smpgnn.load(tmp_path)
 
 
@@ -162,7 +162,7 @@ def test_a_bad_checkpoint_is_one_sentence_and_runs_nothing(kind: str, run: Path)
             file.writestr("archive/data.pkl", pickle.dumps(Bomb(run / "boom")))
     else:
         torch.save({"state_dict": {"a": torch.zeros(2)}}, path)
-    with pytest.raises(InputError, match=r"last\.ckpt: is .*: delete it to start the run anew\.$"):
+    with pytest.raises(InputError, match=r"last\.ckpt: is .*: delete it to restart the run\.$"):
         resume(run)
     assert not (run / "boom").exists()
     assert lines(run) == before

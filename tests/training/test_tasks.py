@@ -84,7 +84,7 @@ def test_scaling_is_fitted_to_the_known_training_targets() -> None:
     task = Regression.fit(("a", "b"), store)
     assert task.mean == (2.0, 5.0)
     assert task.scale == (1.0, 1.0)  # a constant is not divided by 0
-    with pytest.raises(InputError, match="target 'b' has no value in the training part"):
+    with pytest.raises(InputError, match="target 'b' has no value in the training split"):
         Regression.fit(("a", "b"), replace(store, y=torch.tensor([[1.0, NAN], [3.0, NAN]])))
 
 
@@ -187,5 +187,5 @@ def test_tasks_survive_json(task: Task) -> None:
 
 
 def test_an_unknown_kind_of_task_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown kind of task 'os'"):
+    with pytest.raises(InputError, match="unknown task 'os'"):
         task_from_dict({"kind": "os"})

@@ -100,7 +100,7 @@ def test_training_leaves_the_settings_of_torch_alone(result: Result) -> None:
 
 def test_a_folder_with_a_run_is_not_touched(result: Result) -> None:
     before = {file: file.stat().st_mtime_ns for file in result.folder.iterdir()}
-    with pytest.raises(InputError, match="holds a run already: add --resume to go on with it"):
+    with pytest.raises(InputError, match="already contains a run: add --resume to continue it"):
         train(result.folder)
     assert {file: file.stat().st_mtime_ns for file in result.folder.iterdir()} == before
 
@@ -120,7 +120,7 @@ def test_a_finished_run_is_not_trained_further(result: Result, tmp_path: Path) -
 
 def test_a_changed_setting_is_refused_by_name(result: Result) -> None:
     folder = str(result.folder)
-    with pytest.raises(InputError, match=r"^--lr 0\.5: the run has 0\.001, and --resume goes on"):
+    with pytest.raises(InputError, match=r"^--lr 0\.5: the run has 0\.001, and --resume keeps"):
         smpgnn.train("cycles", output=folder, resume=True, lr=0.5)
     with pytest.raises(InputError, match=r"^--(\w|-)+ .*: the run has"):
         smpgnn.train("cycles", output=folder, resume=True, preset="paper")
@@ -128,7 +128,7 @@ def test_a_changed_setting_is_refused_by_name(result: Result) -> None:
         smpgnn.train("zinc", output=folder, resume=True)
     with pytest.raises(InputError, match=r"^--resume: name the run"):
         smpgnn.train("cycles", resume=True)
-    with pytest.raises(InputError, match=r"holds no run: there is no config\.yaml"):
+    with pytest.raises(InputError, match=r"contains no run \(config\.yaml is missing\)"):
         smpgnn.train("cycles", output=folder + "-not", resume=True)
 
 
@@ -294,7 +294,7 @@ def test_a_part_without_a_known_target_is_refused() -> None:
     graphs = rings(12)
     for graph in graphs[2:]:
         graph.y = torch.tensor(float("nan"))
-    with pytest.raises(InputError, match=r"the (validation|test) part has no known target"):
+    with pytest.raises(InputError, match=r"the (validation|test) split has no known target"):
         smpgnn.train("graphs", graphs, task="regression", quiet=True)
 
 
@@ -323,7 +323,7 @@ def test_processes_that_do_not_match_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="--devices 1 --nodes 1: but 2 processes were started"):
+    with pytest.raises(InputError, match="--devices 1 --nodes 1: 2 processes were started"):
         train(tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
@@ -350,5 +350,5 @@ def test_batches_that_fit_the_memory_are_kept_for_the_rest_of_the_run(
     )
     assert again.test == made.test
     assert RunFolder(made.folder).read_options() == options
-    with pytest.raises(InputError, match="--auto-batch: several processes need the same batches"):
+    with pytest.raises(InputError, match="--auto-batch: works with one process only"):
         train(tmp_path / "other", auto_batch=True, devices=2)

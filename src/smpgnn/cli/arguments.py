@@ -1,4 +1,4 @@
-"""Options of a dataclass as options of the command line; errors in one sentence."""
+"""Command-line options from the fields of a dataclass; errors in one sentence."""
 
 from __future__ import annotations
 
@@ -6,22 +6,74 @@ import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
+from textwrap import fill, wrap
 from typing import Any, NoReturn, get_type_hints
 
-from smpgnn.config.options import TrainOptions
+from smpgnn.config.options import GROUPS, TrainOptions
 from smpgnn.errors import InputError, nearest, quoted
+
+#: Help text of --data-dir.
+DATA_DIR = "folder of the benchmark data; default: SMPGNN_DATA, else a cache"
+#: Longest list of choices that is shown in place of a value; longer ones go into the help text.
+_LONGEST_CHOICES = 40
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps descriptions but not examples, and does not break names at their hyphens."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else fill(text, width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width, break_on_hyphens=False)
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with all options and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        assert isinstance(parser, Parser)
+        print(parser.format_help(everything=True), end="")
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises `InputError` instead of printing its usage and leaving."""
+    """A parser that raises `InputError` instead of printing its usage and exiting.
+
+    `--help` leaves out the options in `advanced`; `--help-all`, which exists where there are any,
+    shows them.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        kwargs.setdefault("formatter_class", _Formatter)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
-        # older versions of Python take -1e-3 for an option
+        self.advanced: list[argparse.Action] = []
+        # older versions of Python mistake -1e-3 for an option
         self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+
+    def add_help_all(self) -> None:
+        """Add the option --help-all, beside --help."""
+        self._optionals.title = "help"
+        text = "show all options and exit"
+        self.add_argument("--help-all", nargs=0, action=_HelpAll, help=text)
+
+    def format_help(self, everything: bool = False) -> str:
+        """The help text; -h and --help-all come last."""
+        self._action_groups.sort(key=lambda group: group is self._optionals)
+        hidden = [] if everything else [(action, action.help) for action in self.advanced]
+        for action, _ in hidden:
+            action.help = argparse.SUPPRESS
+        text = super().format_help()
+        for action, help in hidden:
+            action.help = help
+        if hidden:
+            text += f"\n{self.prog} --help-all shows {len(hidden)} more options.\n"
+        return text
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{self.prog}: {message} (see {self.prog} --help).")
@@ -29,7 +81,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As `argparse` does it, but '-output=FILE' is not taken for '-o utput=FILE'."""
+        """Like `argparse`, but '-output=FILE' is not read as '-o utput=FILE'."""
         for word in args or ():
             if word == "--":
                 break
@@ -43,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         return [name for name in names if name.startswith("--")]
 
     def refuse_unknown(self, unknown: list[str]) -> None:
-        """Refuse what was not understood, with the nearest option that there is."""
+        """Refuse unknown arguments and suggest the most similar option."""
         if not unknown:
             return
         word = unknown[0].split("=")[0]
@@ -53,7 +105,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """The type of an option that is a whole number of this range."""
+    """The type of an option whose value is an integer in this range."""
 
     def read(text: str) -> int:
         try:
@@ -69,29 +121,42 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def add_options(parser: Parser, kind: type[TrainOptions], leave_out: tuple[str, ...] = ()) -> None:
-    """An option for each field: --batch-size for batch_size, --no-residual for residual=False."""
+def add_table_format(group: argparse._ArgumentGroup) -> None:
+    """Add the options that say how to read a table of SMILES."""
+    group.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
+    group.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: detected")
+
+
+def add_device(parser: Parser) -> None:
+    """Add --device in a group."""
+    add = parser.add_argument_group("hardware").add_argument
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
+
+
+def add_options(parser: Parser, kind: type[TrainOptions]) -> dict[str, argparse._ArgumentGroup]:
+    """Add an option for each field, in titled groups, and return the groups by title.
+
+    --batch-size stands for batch_size, --no-residual for residual=False; `path` is positional.
+    """
     hints = get_type_hints(kind)
-    own = set(inspect.get_annotations(kind))
-    groups = {
-        True: parser.add_argument_group(f"options of {kind.task_name()}"),
-        False: parser.add_argument_group("options of every training"),
-    }
-    for entry in fields(kind):
-        if entry.name not in leave_out:
-            _add(groups[entry.name in own], entry, hints[entry.name])
+    groups = {title: parser.add_argument_group(title) for title in GROUPS}
+    for entry in sorted(fields(kind), key=lambda entry: _depth(kind, entry.name)):
+        action = _add(groups[entry.metadata["group"]], entry, hints[entry.name])
+        if entry.metadata["advanced"]:
+            parser.advanced.append(action)
+    return groups
 
 
-def _add(group: argparse._ArgumentGroup, entry: Field[Any], hint: Any) -> None:
-    default = entry.default if entry.default is not MISSING else ""
-    shown = " ".join(str(v) for v in default) if isinstance(default, tuple) else str(default)
-    text = entry.metadata["help"] + (f" (default: {shown})" if shown else "")
-    arguments: dict[str, Any] = {
-        "dest": entry.name,
-        "default": argparse.SUPPRESS,
-        "help": text.replace("%", "%%"),
-    }
-    choices = entry.metadata["choices"]
+def _depth(kind: type[TrainOptions], name: str) -> int:
+    """How far up in the hierarchy an option was declared first: the task's own come first."""
+    return max(n for n, base in enumerate(kind.__mro__) if name in inspect.get_annotations(base))
+
+
+def _add(group: argparse._ArgumentGroup, entry: Field[Any], hint: Any) -> argparse.Action:
+    text, choices = entry.metadata["help"], entry.metadata["choices"]
+    if entry.name == "path":
+        return group.add_argument("path", nargs="?", default="", help=text)
+    arguments: dict[str, Any] = {"dest": entry.name, "default": argparse.SUPPRESS}
     if hint is bool:
         arguments["action"] = argparse.BooleanOptionalAction
     elif hint in (int, float, str):
@@ -99,9 +164,23 @@ def _add(group: argparse._ArgumentGroup, entry: Field[Any], hint: Any) -> None:
         arguments["metavar"] = {int: "N", float: "X", str: "NAME"}[hint]
         if choices:
             arguments["choices"] = choices
-            arguments["metavar"] = "{" + ",".join(choices) + "}"
+            shown = ",".join(choices)
+            if len(shown) <= _LONGEST_CHOICES:
+                arguments["metavar"] = "{" + shown + "}"
+            else:
+                text += f": {', '.join(choices)}"
     else:
         arguments["nargs"] = "+"
         arguments["type"] = float if "float" in str(hint) else str
         arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
-    group.add_argument("--" + entry.name.replace("_", "-"), **arguments)
+    text += _shown_default(entry.default)
+    name = "--" + entry.name.replace("_", "-")
+    return group.add_argument(name, help=text.replace("%", "%%"), **arguments)
+
+
+def _shown_default(value: Any) -> str:
+    if isinstance(value, bool):
+        text = "on" if value else "off"
+    else:
+        text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f" (default: {text})" if text else ""

@@ -25,13 +25,13 @@ def evaluate(arguments: argparse.Namespace) -> int:
 
     if arguments.data and arguments.positional:
         raise InputError(
-            f"--data {arguments.data}: {arguments.positional} is named as well: leave one out."
+            f"--data {arguments.data}: {arguments.positional} is given, too: leave one of them out."
         )
     data = arguments.data or arguments.positional
     for word in () if data else ("labels", "smiles_column", "separator"):
         if getattr(arguments, word):
             option = "--" + word.replace("_", "-")
-            raise InputError(f"{option}: belongs to data of your own: name them with --data.")
+            raise InputError(f"{option}: applies only to your own data: name them with --data.")
     model = load(arguments.run, arguments.device)
     if data:
         metrics, notes = evaluate_file(
@@ -47,7 +47,9 @@ def evaluate(arguments: argparse.Namespace) -> int:
     else:
         name = named(arguments.run)
         if name is None and not Path(arguments.run).is_dir():
-            raise InputError(f"{arguments.run}: is one file, not a run: name the data, too.")
+            raise InputError(
+                f"{arguments.run}: is a model file without data: add --data, or name a run folder."
+            )
         run = RunFolder(arguments.run)
         options = run.read_options() if name is None else shipped(name).options
         saved = run.read_data() if name is None else None
@@ -55,7 +57,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             options = replace(options, data_dir=arguments.data_dir)
         if isinstance(options, TableOptions) and not getattr(options, "path", ""):
             raise InputError(
-                f"{arguments.run}: was trained from Python: evaluate it there, with "
+                f"{arguments.run}: was trained from Python: evaluate it there with "
                 "smpgnn.load(RUN).evaluate(graphs)."
             )
         if saved is None and isinstance(options, TableOptions):

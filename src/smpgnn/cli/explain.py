@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.cli.arguments import whole_number
+from smpgnn.cli.arguments import add_device, add_table_format, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 from smpgnn.config.catalogue import EXPLAIN_STEPS
@@ -18,30 +18,31 @@ if TYPE_CHECKING:
 
 
 def add_explain(verbs: Any) -> None:
-    """The verb and its options."""
+    """Add the verb and its options."""
     parser = verbs.add_parser(
         "explain",
-        help="what each atom or node adds to a prediction",
-        description="What each atom (or node) adds to the predictions for a table of SMILES or for "
-        "graphs: a line each, which with the line (rest) add up to the prediction.",
+        help="compute what each atom or node contributes to a prediction",
+        description="Compute the contribution of each atom (or node) to the predictions for a "
+        "table of SMILES or for graphs. The output has one row per atom and one row (rest) per "
+        "molecule; together they sum to the prediction.",
         epilog="examples:\n  smpgnn explain runs/logS molecules.csv -o atoms.csv --figures atoms/\n"
         "  smpgnn explain zinc molecules.csv -o atoms.csv",
     )
-    add = parser.add_argument
-    add("run", metavar="RUN", help="folder of a run, its model.safetensors, or 'zinc'")
-    add("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    data = parser.add_argument_group("model and data")
+    data.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
+    data.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    add_table_format(data)
+    add = parser.add_argument_group("output").add_argument
     add("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
-    add("--figures", metavar="FOLDER", help="draw each molecule there, with its atoms in colour")
+    add("--figures", metavar="DIR", help="folder for drawings of the molecules, atoms coloured")
     add(
         "--steps",
         metavar="N",
         type=whole_number(1, 10**6),
         default=EXPLAIN_STEPS,
-        help=f"points of the integrals, for precision (default: {EXPLAIN_STEPS})",
+        help=f"integration steps; more are more precise (default: {EXPLAIN_STEPS})",
     )
-    add("--smiles-column", metavar="NAME", help="default: as in training")
-    add("--separator", metavar="CHAR", help="of a CSV file; default: found out")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    add_device(parser)
     parser.set_defaults(parser=parser)
 
 
@@ -55,7 +56,9 @@ def explain(arguments: argparse.Namespace) -> int:
     model = load(arguments.run, arguments.device)
     if not model.reads_smiles:
         if arguments.figures:
-            raise InputError("--figures: only molecules can be drawn; this model takes graphs.")
+            raise InputError(
+                "--figures: this model takes graphs, but only molecules can be drawn: leave it out."
+            )
         graphs, failed, missed = explain_graphs(
             model,
             arguments.data,
@@ -68,7 +71,7 @@ def explain(arguments: argparse.Namespace) -> int:
         _say_missed(missed)
         return 0
     if arguments.figures and Path(arguments.figures).is_file():
-        raise InputError(f"--figures {arguments.figures}: is a file: give the name of a folder.")
+        raise InputError(f"--figures {arguments.figures}: is a file: give a folder.")
     existing_file(arguments.data)
     rows, failed, missed = explain_table(
         model,
@@ -88,13 +91,13 @@ def explain(arguments: argparse.Namespace) -> int:
 
 def _say_failed(failed: int) -> None:
     if failed:
-        print(f"{failed} others have no prediction: the column 'error' says why.")
+        print(f"{failed} others have no prediction: see the column 'error'.")
 
 
 def _say_missed(missed: float) -> None:
     print(
-        f"The integrals are off by {missed:.2g} at most, which counts as rest; more --steps bring "
-        "it down."
+        f"The integration error is at most {missed:.2g} and is part of (rest); use more --steps to "
+        "reduce it."
     )
 
 
@@ -107,10 +110,12 @@ def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], 
     place = Path(folder)
 
     def draw(entry: Molecule, row: int) -> None:
-        try:  # with the first figure: a table that cannot be read leaves no folder
+        try:  # only now: an unreadable table leaves no folder behind
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"--figures {folder}: cannot be made: {error.strerror}.") from error
+            raise InputError(
+                f"--figures {folder}: cannot create the folder: {error.strerror}."
+            ) from error
         for number, name in enumerate(scores):
             end = "" if len(scores) == 1 else f"-{number + 1}-{file_name(name)}"
             write_text(place / f"row-{row}{end}.svg", molecules_svg([entry], number, name))

@@ -16,14 +16,17 @@ from smpgnn.pretrained import NAMES, shipped
 
 def info(arguments: argparse.Namespace) -> int:
     if arguments.what == "models":
-        print(f"{'name':<11} {'memory':<6} {'time a layer':<14} what it is")
+        print(f"{'name':<11} {'memory':<6} {'time':<14} network")
         for entry in ENTRIES:
             edges = "" if entry.edges else "; no edge features"
             print(
                 f"{entry.name:<11} {entry.memory:<6} {entry.time:<14} "
                 f"{entry.text} ({entry.paper}){edges}"
             )
-        print("(n nodes, m edges, width c; smp and fast-smp need fewer rows with neighborhood)")
+        print(
+            "(per layer, for n nodes, m edges and width c; "
+            "local contexts reduce the memory of smp and fast-smp)"
+        )
         return 0
     if arguments.what == "pretrained":
         for name in NAMES:
@@ -49,12 +52,12 @@ def _run(path: Path) -> int:
     record = RunFolder(path).read_record() if path.is_dir() else {}
     _model(path, record)
     if not record and path.is_dir():
-        print("not finished: go on with --resume")
+        print("not finished: continue with --resume")
     return 0
 
 
 def _model(path: Path, record: dict[str, Any]) -> None:
-    """What a model is, and, where the record of its run is known, how well it does."""
+    """Print what a model is and, if the record of its run is known, its metrics."""
     with importing():
         from smpgnn.training.saved import load_model
 
@@ -66,9 +69,9 @@ def _model(path: Path, record: dict[str, Any]) -> None:
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
     if record:
-        for part in ("validation", "test"):
-            values = "  ".join(f"{name} {value:.4f}" for name, value in record[part].items())
-            print(f"{part:<11} {values}")
+        for split in ("validation", "test"):
+            values = "  ".join(f"{name} {value:.4f}" for name, value in record[split].items())
+            print(f"{split:<11} {values}")
         print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
         print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
 
@@ -86,7 +89,7 @@ def _data_set(arguments: argparse.Namespace) -> int:
         given["context_radius"] = arguments.context_radius
     options = with_values(TASKS[arguments.what](), given, "smpgnn info")
     if isinstance(options, TableOptions):
-        raise InputError(f"{arguments.what}: has no data of its own: name a table or a run.")
+        raise InputError(f"{arguments.what}: has no built-in data: name a table or a run.")
     if isinstance(options, ZincOptions):
         import_trusted(arguments, options.data_dir, subset=not options.full)
     prepared = prepare(options)

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: one line and exit status 130, never a traceback."""
+"""Ctrl-C at any time prints one line and exits with status 130, without a traceback."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ _called = False
 
 
 def interrupted() -> bool:
-    """Whether Ctrl-C has been pressed while `raising` was in force."""
+    """Whether Ctrl-C was pressed inside `raising`."""
     return _called
 
 
 def importing() -> contextlib.AbstractContextManager[None]:
-    """Ctrl-C ends the process at once: for a time in which nothing is open or half-written.
+    """Ctrl-C ends the process at once; for imports, during which no file is being written.
 
-    An exception in the middle of an import would be turned into another one here and there, or
-    swallowed, by the libraries that are loaded.
+    Some libraries swallow an exception raised during their import, or raise another one.
     """
-    return _handled(_leave)
+    return _handled(_exit)
 
 
 @contextlib.contextmanager
 def raising() -> Iterator[None]:
-    """Ctrl-C raises `KeyboardInterrupt`, so that whatever is open is put in order first."""
+    """Ctrl-C raises `KeyboardInterrupt`, so that open files are cleaned up first."""
     global _called
     before, sys.unraisablehook = sys.unraisablehook, _again(sys.unraisablehook)
     try:
@@ -45,7 +44,7 @@ def raising() -> Iterator[None]:
 def _handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     try:
-        # a job in the background is deaf to Ctrl-C, and stays so
+        # a background job ignores Ctrl-C, and continues to
         changed = before is not signal.SIG_IGN and signal.signal(signal.SIGINT, handler) is before
     except ValueError:  # only the main thread may set handlers
         changed = False
@@ -56,7 +55,7 @@ def _handled(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _leave(*_: Any) -> NoReturn:
+def _exit(*_: Any) -> NoReturn:
     os.write(2, b"smpgnn: interrupted.\n")
     os._exit(STATUS)
 
@@ -68,7 +67,7 @@ def _raise(*_: Any) -> NoReturn:
 
 
 def _again(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A hook for exceptions that Python has to swallow: an interrupt comes again, outside."""
+    """A hook for exceptions that Python cannot raise; it sends an interrupt again, later."""
 
     def hook(unraisable: Any) -> None:
         if issubclass(unraisable.exc_type, KeyboardInterrupt):

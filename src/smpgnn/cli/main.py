@@ -1,4 +1,4 @@
-"""The command `smpgnn`: one function a verb; torch is imported only when a verb needs it."""
+"""The command `smpgnn`: one function per verb, which imports torch only if it needs it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from smpgnn.cli import interrupts
-from smpgnn.cli.arguments import Parser, add_options, whole_number
+from smpgnn.cli.arguments import (
+    DATA_DIR,
+    Parser,
+    add_device,
+    add_options,
+    add_table_format,
+    whole_number,
+)
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.trust import add_trust_pickle
-from smpgnn.config.options import TASKS
+from smpgnn.config.options import DATA, RUN, TASKS
 from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.files import discard_unfinished
 from smpgnn.paper.cli import add_paper
@@ -28,13 +35,13 @@ EXAMPLES = {
 
 
 def build_parser() -> Parser:
-    """All verbs with their options."""
+    """The parser of all verbs and their options."""
     parser = Parser(
         prog="smpgnn",
-        description="Structural message-passing networks: train, evaluate, predict, explain.",
+        description="Train, evaluate, apply and explain structural message-passing networks.",
         epilog=f"example:\n  {EXAMPLES['molecules']}\n  smpgnn predict runs/... new.csv -o out.csv",
     )
-    parser.add_argument("--version", action="store_true", help="show the version and leave")
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     _add_train(verbs)
     _add_evaluate(verbs)
@@ -49,7 +56,7 @@ def _add_train(verbs: Any) -> None:
     train = verbs.add_parser(
         "train",
         help="train a model",
-        description="Train a model on one of the paper's tasks or on data of your own.",
+        description="Train a model on one of the paper's tasks or on your own data.",
         epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.values()),
     )
     tasks = train.add_subparsers(dest="task_name", metavar="TASK", parser_class=Parser)
@@ -61,102 +68,98 @@ def _add_train(verbs: Any) -> None:
             epilog=f"example:\n  {EXAMPLES[name]}",
             usage=f"{EXAMPLES[name].split(' --')[0]} [options]",
         )
-        has_path = "path" in kind.__dataclass_fields__
-        if has_path:
-            what = kind.__dataclass_fields__["path"].metadata["help"]
-            parser.add_argument("path", nargs="?", default="", help=what)
-        parser.add_argument("--config", metavar="FILE", help="YAML file with settings")
-        parser.add_argument(
+        groups = add_options(parser, kind)
+        run = groups[RUN]
+        run.add_argument("--resume", action="store_true", help="continue the run in --output")
+        run.add_argument("--config", metavar="FILE", help="read settings from a YAML file")
+        run.add_argument(
             "--print_config",
             "--print-config",
             action="store_true",
-            help="print all settings as YAML and leave",
+            help="print all settings as YAML and exit",
         )
-        parser.add_argument("--resume", action="store_true", help="go on with the run in --output")
         if name in ("cycles", "properties", "zinc"):
-            parser.add_argument(
+            run.add_argument(
                 "--preset", choices=("paper",), help="settings of the paper's experiment"
             )
-        add_options(parser, kind, leave_out=("path",) if has_path else ())
         if name == "zinc":
-            add_trust_pickle(parser)
+            add_trust_pickle(groups[DATA])
+        parser.add_help_all()
         parser.set_defaults(parser=parser)
 
 
 def _add_evaluate(verbs: Any) -> None:
     parser = verbs.add_parser(
         "evaluate",
-        help="metrics of a trained model",
-        description="Metrics of a trained model on the test split that its run saved, or on all "
-        "rows of labelled data of your own.",
+        help="compute metrics of a trained model",
+        description="Compute metrics of a trained model, on the test split of its run or on all "
+        "rows of your own labelled data.",
         epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS --data new.csv",
     )
-    parser.add_argument("run", metavar="RUN", help="folder of a run, or a model that ships: zinc")
-    parser.add_argument("positional", metavar="DATA", nargs="?", help="the same as --data")
-    parser.add_argument(
+    data = parser.add_argument_group("model and data")
+    data.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
+    data.add_argument("positional", metavar="DATA", nargs="?", help="same as --data")
+    data.add_argument(
         "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
     )
-    parser.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
-    parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
-    parser.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: found out")
-    parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--json", action="store_true", help="print the metrics as JSON")
-    add_trust_pickle(parser)
+    data.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
+    add_table_format(data)
+    data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
+    add_trust_pickle(data)
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    add_device(parser)
     parser.set_defaults(parser=parser)
 
 
 def _add_predict(verbs: Any) -> None:
     parser = verbs.add_parser(
         "predict",
-        help="predictions for new data",
-        description="Predictions for a table of SMILES or for graphs; every input row is kept.",
+        help="predict with a trained model",
+        description="Predict for a table of SMILES or for graphs; the output has a row for every "
+        "input row.",
         epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv",
     )
-    parser.add_argument(
-        "run",
-        metavar="RUN",
-        help="folder of a run, its model.safetensors, or 'zinc': the model that ships",
-    )
-    parser.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
-    parser.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
-    parser.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: found out")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    data = parser.add_argument_group("model and data")
+    data.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
+    data.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    add_table_format(data)
+    output = parser.add_argument_group("output")
+    output.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    add_device(parser)
     parser.set_defaults(parser=parser)
 
 
 def _add_info(verbs: Any) -> None:
     parser = verbs.add_parser(
         "info",
-        help="what is in a run, model or data set",
-        description="What is in a run or model, what a data set holds, or which models there are.",
+        help="describe a run, model or data set",
+        description="Describe a run, a model or a data set, or list the available models.",
         epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models\n"
         "  smpgnn info pretrained",
     )
-    parser.add_argument(
+    data = parser.add_argument_group("what to describe")
+    data.add_argument(
         "what",
         metavar="WHAT",
         help="run folder, model file, table, task (zinc, …), 'models', or 'pretrained'",
     )
-    parser.add_argument("--data-dir", metavar="D", default="", help="folder with the data sets")
-    parser.add_argument(
-        "--batch-size",
-        metavar="B",
-        type=whole_number(1, 10**9),
-        help="for the memory of a batch",
+    data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
+    add_trust_pickle(data)
+    memory = parser.add_argument_group("memory of a training step (tasks only)")
+    positive = whole_number(1, 10**9)
+    memory.add_argument("--batch-size", metavar="N", type=positive, help="graphs per batch")
+    memory.add_argument("--model", metavar="NAME", default="", help="default: as in smpgnn train")
+    memory.add_argument("--identifiers", metavar="NAME", default="", help="type of local contexts")
+    memory.add_argument(
+        "--context-radius", metavar="N", type=positive, help="radius in hops (--identifiers local)"
     )
-    parser.add_argument("--model", metavar="M", default="", help="likewise; default: of the task")
-    parser.add_argument("--identifiers", metavar="I", default="", help="likewise")
-    radius = whole_number(1, 10**9)
-    parser.add_argument("--context-radius", metavar="R", type=radius, help="likewise (local)")
-    parser.add_argument("--checkpoint", action="store_true", help="likewise")
-    add_trust_pickle(parser)
+    memory.add_argument("--checkpoint", action="store_true", help="with gradient checkpointing")
     parser.set_defaults(parser=parser)
 
 
 def run(words: Sequence[str]) -> int:
-    """Do what the words of a command line say."""
+    """Run a command line."""
     parser = build_parser()
     arguments, unknown = parser.parse_known_args(list(words))
     getattr(arguments, "parser", parser).refuse_unknown(unknown)
@@ -170,7 +173,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     if arguments.verb == "train":
         if arguments.task_name is None:
-            raise InputError(f"smpgnn train: name a task: {', '.join(TASKS)}.")
+            raise InputError(f"smpgnn train: name a task ({', '.join(TASKS)}).")
         from smpgnn.cli.train import train as verb
     elif arguments.verb == "evaluate":
         from smpgnn.cli.evaluate import evaluate as verb
@@ -186,49 +189,51 @@ def run(words: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Entry point: errors of the input are one sentence and exit status 2."""
+    """Entry point; bad input gives a one-sentence error and exit status 2."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name may hold what the terminal cannot show
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # file names may contain characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
         with interrupts.raising():
             status = _status(sys.argv[1:])
-    except KeyboardInterrupt as stop:  # between the last line of the work and here
+    except KeyboardInterrupt as stop:  # raised after the verb has finished
         status = _interrupted(stop)
     sys.exit(status)
 
 
 def _status(words: Sequence[str]) -> int:
-    """Do what the words say; the exit status."""
+    """Run a command line and return its exit status."""
     try:
         raise_when_ended()
         return run(words)
     except Exception as error:
-        # an interrupt may have become another error on its way through a library
+        # libraries may turn an interrupt into another exception
         return _interrupted(error) if interrupts.interrupted() else _failed(error)
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
 
 
 def _interrupted(stop: BaseException) -> int:
-    """Say who ended the work, with nothing half-written left behind."""
+    """Remove partial files, print one line and return the exit status."""
     discard_unfinished()
     if isinstance(stop, Terminated):
-        print("smpgnn: ended by the system.", file=sys.stderr)
+        print("smpgnn: terminated by the system.", file=sys.stderr)
         return 143
     print("smpgnn: interrupted.", file=sys.stderr)
     return interrupts.STATUS
 
 
 def _failed(error: Exception) -> int:
-    """Say in a sentence what is wrong with the input or the machine; all else is a bug."""
+    """Print one sentence for an error of the input or machine; raise all others, which are bugs."""
     if isinstance(error, InputError):
         text = str(error)
     elif isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     elif _out_of_memory(error):
-        text = "out of memory: take smaller batches, graphs or networks, or a larger machine."
+        text = "out of memory: use smaller batches, graphs or networks, or a larger machine."
     elif isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f"{error.filename}: "
         text = f"{name}{error.strerror}."
@@ -240,7 +245,7 @@ def _failed(error: Exception) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Python's error, that of a GPU, or that of torch on the CPU, which has no class of its own."""
+    """Whether Python, the GPU or torch on the CPU (which has no special class) is out of memory."""
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError)
         and (type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error))

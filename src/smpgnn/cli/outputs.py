@@ -1,4 +1,4 @@
-"""Files that a command writes in the end, checked before it starts to work."""
+"""Checks of output files before a command starts its work."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from smpgnn.errors import InputError, quoted
 
 
 def prepare_file(name: str) -> None:
-    """Make the folder of a file to write; refuse a name that no file can have."""
+    """Create the folder of an output file; refuse an invalid name."""
     if not name:
-        raise InputError("--output '': give the name of a file to write.")
+        raise InputError("--output '': give a file name.")
     path = Path(name)
     try:
         if path.is_dir():
-            raise InputError(f"{quoted(name)}: is a folder: give the name of a file to write.")
+            raise InputError(f"{quoted(name)}: is a folder: give a file name.")
         if path.exists() and not path.is_file():
-            raise InputError(f"{quoted(name)}: is not a regular file: give the name of a file.")
+            raise InputError(f"{quoted(name)}: is not a regular file: choose another path.")
         path.parent.mkdir(parents=True, exist_ok=True)
         os.stat(path)
     except FileNotFoundError:

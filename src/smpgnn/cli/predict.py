@@ -38,9 +38,8 @@ def _say(written: Written, output: str) -> None:
     print(f"{written.rows} rows written to {output}")
     if written.failed:
         print(
-            f"{written.failed} of them have no prediction: the column '{written.columns[-1]}' says "
-            "why."
+            f"{written.failed} of them have no prediction: see the column '{written.columns[-1]}'."
         )
     if written.renamed:
         names = ", ".join(f"'{name}'" for name in written.renamed)
-        print(f"The usual names are taken in the table: the new columns are called {names}.")
+        print(f"The table already has columns of the usual names: the new columns are {names}.")

@@ -1,4 +1,4 @@
-"""How far long work has come, and how fast: a line every few seconds."""
+"""Progress and speed of long work: one line every few seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PAUSE = 2.0  # seconds between two lines
 
 
 def show_rate(what: str) -> Callable[[int], None]:
-    """To be called with the number of rows, graphs, … that are done."""
+    """A function to call with the number of finished rows, graphs, …"""
     started = last = time.monotonic()
 
     def show(done: int) -> None:
@@ -20,6 +20,6 @@ def show_rate(what: str) -> Callable[[int], None]:
             last = now
             rate = done / (now - started)
             shown = f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"
-            print(f"{done:,} {what}, {shown} a second", file=sys.stderr)
+            print(f"{done:,} {what}, {shown} per second", file=sys.stderr)
 
     return show

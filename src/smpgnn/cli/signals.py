@@ -1,4 +1,4 @@
-"""Signals that end the command as exceptions, so that whatever is open is put in order first."""
+"""Raise termination signals as exceptions, so that open files are cleaned up first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDING = tuple(
 
 
 def raise_when_ended() -> None:
-    """Raise `Terminated` on SIGTERM and SIGHUP from here on; nohup's ignored SIGHUP stays so."""
+    """From now on raise `Terminated` on SIGTERM and SIGHUP, unless ignored (as by nohup)."""
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread may set handlers
     for number in _ENDING:
@@ -24,5 +24,5 @@ def raise_when_ended() -> None:
 
 def _end(*_: Any) -> NoReturn:
     for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)  # what puts things in order is not interrupted again
+        signal.signal(number, signal.SIG_IGN)  # do not interrupt the cleanup
     raise Terminated

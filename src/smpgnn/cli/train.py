@@ -22,7 +22,7 @@ from smpgnn.errors import InputError, Terminated
 
 
 def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
-    """Defaults, then the preset, then the config file, then the command line."""
+    """The options: defaults, overridden by preset, then config file, then command line."""
     options = TASKS[arguments.task_name]()
     if getattr(arguments, "preset", None):
         options = paper_preset(options)
@@ -31,7 +31,7 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
         task = values.pop("task_type", arguments.task_name)
         if task != arguments.task_name:
             raise InputError(
-                f"{arguments.config}: is for 'train {task}', not 'train {arguments.task_name}'."
+                f"{arguments.config}: is for 'train {task}', not for 'train {arguments.task_name}'."
             )
         options = with_values(options, values, arguments.config)
     given = given_options(arguments)
@@ -39,7 +39,7 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, object]:
-    """The settings that stand on the command line."""
+    """The settings given on the command line."""
     names = {entry.name for entry in fields(TASKS[arguments.task_name])}
     given = {name: value for name, value in vars(arguments).items() if name in names}
     if given.get("path") == "":
@@ -48,7 +48,7 @@ def given_options(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def named_options(arguments: argparse.Namespace) -> set[str]:
-    """The settings that a preset, the config file or the command line name."""
+    """The names of the settings given by preset, config file or command line."""
     preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
     config = read_config(arguments.config) if arguments.config is not None else {}
     return {*preset, *config, *given_options(arguments)} - {"task_type"}
@@ -78,7 +78,7 @@ def train(arguments: argparse.Namespace) -> int:
             RunFolder(options.output).refuse_old()
     if isinstance(options, ZincOptions):
         import_trusted(arguments, options.data_dir, subset=not options.full)
-    # from here on torch is needed, which takes its time to load
+    # importing torch takes seconds, so all checks above come first
     with importing():
         from smpgnn.training.train import train_run
 
@@ -87,7 +87,7 @@ def train(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         again = f"smpgnn train {arguments.task_name} --output {quote(options.output)} --resume"
         begun = RunFolder(options.output).config.exists()
-        hint = f"; go on with: {again}" if begun else ", before the training began."
+        hint = f"; continue with: {again}" if begun else " before the training began."
         if first:
             print(f"\nsmpgnn: interrupted{hint}", file=sys.stderr)
         return 143 if isinstance(stop, Terminated) else 130

@@ -1,23 +1,23 @@
-"""--trust-pickle: the one way to have ZINC's raw files read from a folder of the user's."""
+"""--trust-pickle: the only way to read ZINC's raw files from a folder of the user."""
 
 from __future__ import annotations
 
 import argparse
 
 
-def add_trust_pickle(parser: argparse.ArgumentParser) -> None:
-    """The option, in a group of its own."""
-    parser.add_argument_group("data").add_argument(
+def add_trust_pickle(group: argparse._ArgumentGroup) -> None:
+    """Add the option to a group."""
+    group.add_argument(
         "--trust-pickle",
         action="store_true",
-        help="read ZINC's raw files, which are pickles and can run any code; needed once",
+        help="read ZINC's raw pickle files, which can run any code; needed once",
     )
 
 
 def import_trusted(arguments: argparse.Namespace, data_dir: str, *, subset: bool = True) -> None:
-    """With --trust-pickle: read the pickles now, so that later their packed form is read.
+    """With --trust-pickle: convert the pickles now; later reads use the packed file.
 
-    So the trust is that of one command, and no config file or run folder can carry it.
+    So only this one command trusts them, and no config file or run folder can store the trust.
     """
     if arguments.trust_pickle:
         from smpgnn.data.zinc import zinc_splits

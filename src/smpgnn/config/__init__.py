@@ -1,1 +1,1 @@
-"""Settings as data: options of a run, presets, the catalogue of networks."""
+"""Settings: options of a run, presets, and the catalogue of networks."""

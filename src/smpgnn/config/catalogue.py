@@ -1,4 +1,4 @@
-"""All networks by name: where they are, what they take, and what a layer costs. Needs no torch."""
+"""All networks by name: their modules, their inputs and the cost of a layer. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """One network: its classes for one kind of target and for several at once ('' if none).
+    """One network: its class, and its class for node and graph targets together ('' if none).
 
-    `memory` and `time` are per layer, in nodes n, edges m, width c and colours χ.
+    `memory` and `time` are per layer, for n nodes, m edges and width c.
     """
 
     name: str
@@ -28,7 +28,7 @@ _SMP = "Vignac et al., 2020"
 ENTRIES = (
     Entry(
         "smp",
-        "Default SMP: perceptrons in message and update",
+        "Default SMP: MLPs in message and update",
         _SMP,
         "models.smp",
         "SMP",
@@ -39,7 +39,7 @@ ENTRIES = (
     ),
     Entry(
         "fast-smp",
-        "Fast SMP: one message a node",
+        "Fast SMP: one message per node",
         _SMP,
         "models.smp",
         "SMP",
@@ -94,7 +94,7 @@ ENTRIES = (
     ),
     Entry(
         "gin-random",
-        "GIN with a random identifier a node (not invariant)",
+        "GIN with a random identifier per node (not invariant)",
         "Sato et al., 2020",
         "baselines.random_identifiers",
         "RandomIdentifierGIN",
@@ -127,7 +127,7 @@ ENTRIES = (
     ),
     Entry(
         "ring-gnn",
-        "Ring-GNN: 15 linear equivariant operations and a product, order 2",
+        "Ring-GNN: 15 linear equivariant operations and a matmul, order 2",
         "Chen et al., 2019",
         "baselines.ring_gnn",
         "RingGNN",
@@ -149,7 +149,7 @@ ENTRIES = (
     ),
     Entry(
         "mpnn-sum",
-        "MPNN with a perceptron a message, summed",
+        "MPNN with an MLP per message, summed",
         "Gilmer et al., 2017",
         "baselines.mpnn_sum",
         "MPNNSum",
@@ -205,23 +205,23 @@ ENTRIES = (
 )
 
 BY_NAME = {entry.name: entry for entry in ENTRIES}
-#: How networks may join the nodes of a graph; with '+' both ways side by side.
+#: Pooling of the nodes of a graph; '+' concatenates two poolings.
 READOUTS = ("mean", "sum", "scaled-sum", "max", "mean+max", "sum+max", "mean+scaled-sum")
-#: Which rows a context may have.
+#: Types of local contexts: which rows they have.
 IDENTIFIERS = ("onehot", "coloring", "neighborhood", "local")
-#: What a norm of rows may be put to: the input of a layer, or its result.
+#: Where the rows are normalised: before or after a layer.
 NORM_PLACES = ("before", "after")
-#: Rows of a context that hold node features at first: its own; all, those of its node; each row
-#: those of the node that it describes.
+#: Where node features enter the initial contexts: in the context's own row; in all rows, those of
+#: the context's node; or in each row, those of the node that the row describes.
 FEATURES = ("own", "context", "row")
-#: What is made small for several targets: the mean of their errors or of the logarithms of these.
+#: Multi-task loss: mean of the squared errors of the targets, or of their logarithms.
 OBJECTIVES = ("mse", "log-mse")
-#: What regressions make small: absolute errors, or these and Huber's function of them beside.
+#: Regression loss: mean absolute error, or its sum with a Huber loss.
 REGRESSION_OBJECTIVES = ("mae", "mae+huber")
-#: Points of the integrals by which predictions are explained.
+#: Integration steps of an explanation.
 EXPLAIN_STEPS = 256
 MODELS = tuple(BY_NAME)
-#: Networks whose rows are contexts or pairs of nodes: n² rows a graph.
+#: Networks whose rows are contexts or pairs of nodes: n² rows per graph.
 PAIRWISE = ("smp", "fast-smp", "ppgn", "ring-gnn")
 #: Networks that take the options of SMP's layers: towers, set_scale, …
 OWN_LAYERS = ("smp", "fast-smp", "mpnn", "fast-mpnn")

@@ -1,6 +1,6 @@
-"""Every setting of a training run, as data: what the command line, YAML files and Python share.
+"""All training settings as dataclasses, shared by the command line, YAML files and Python.
 
-Nothing here needs torch, so that help and errors answer at once.
+This module does not import torch, so help and errors appear at once.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -23,68 +24,107 @@ from smpgnn.config.catalogue import (
 from smpgnn.errors import InputError, nearest, quoted
 from smpgnn.yaml_files import read_yaml
 
+#: Titles of the option groups in the order in which the help shows them.
+GROUPS = ("data", "training run", "network", "optimiser", "hardware and memory")
+DATA, RUN, NETWORK, OPTIMISER, HARDWARE = GROUPS
 
-def _option(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"help": help, "choices": choices})
+
+def _option(
+    default: Any, group: str, help: str, choices: tuple[str, ...] = (), *, advanced: bool = False
+) -> Any:
+    """A setting; only `--help-all` shows an `advanced` one."""
+    metadata = {"group": group, "help": help, "choices": choices, "advanced": advanced}
+    return field(default=default, metadata=metadata)
+
+
+_advanced = partial(_option, advanced=True)
+
+
+def _default(name: str, default: Any, **changes: Any) -> Any:
+    """The setting `name` of `TrainOptions` with another default for one task."""
+    before = TrainOptions.__dataclass_fields__[name].metadata
+    return field(default=default, metadata={**before, **changes})
 
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What all kinds of training have in common."""
+    """Settings of every training run."""
 
-    model: str = _option("smp", "network to train", MODELS)
-    hidden_channels: int = _option(32, "width of the contexts")
-    num_layers: int = _option(4, "number of layers: how many hops a node can see")
-    identifiers: str = _option("onehot", "rows of a context", IDENTIFIERS)
-    context_radius: int = _option(3, "hops within which a context tells nodes apart (local)")
-    dropout: float = _option(0.0, "share of the features dropped before the last map")
-    norm: str = _option("batch", "norm of the rows", ("batch", "layer", "none"))
-    norm_place: str = _option("before", "norm the input of a layer or its result", NORM_PLACES)
-    residual: bool = _option(True, "add the input of each layer to its output")
-    towers: int = _option(1, "groups of channels that do not mix, to save weights")
-    set_scale: float = _option(1.0, "factor on the initial set terms W2 and W3")
-    set_terms: bool = _option(True, "W2 and W3, by which a context sees the mean of its rows")
-    own_terms: bool = _option(False, "let all rows of a context see its own row")
-    features: str = _option("own", "rows of a context that hold node features at first", FEATURES)
-    message_residual: bool = _option(False, "add the neighbour's context to its message (smp)")
-    update_residual: bool = _option(False, "add the prepared context to the update (smp)")
-    divide_update: bool = _option(False, "divide all of the update by the average degree")
-    shared_extractor: bool = _option(False, "one extractor after all layers, to save weights")
-    extractor_channels: int = _option(0, "width of the extracted features; 0: four times the width")
-    readout: str = _option("mean", "how the nodes of a graph are joined", READOUTS)
-    checkpoint: bool = _option(False, "keep only the input of each layer: less memory, more time")
-    epochs: int = _option(100, "passes over the training data")
-    batch_size: int = _option(64, "graphs in a batch")
-    batch_rows: int = _option(0, "most rows of contexts in a batch; 0: no limit but batch_size")
-    auto_batch: bool = _option(False, "set batch_rows so that a batch fits the free memory")
-    lr: float = _option(1e-3, "learning rate")
-    optimizer: str = _option("adamw", "optimiser", ("adamw", "adam", "sgd"))
-    momentum: float = _option(0.9, "momentum of sgd")
-    weight_decay: float = _option(1e-5, "weight decay")
-    schedule: str = _option(
+    model: str = _option("smp", NETWORK, "network to train", MODELS)
+    hidden_channels: int = _option(32, NETWORK, "width of the layers")
+    num_layers: int = _option(4, NETWORK, "number of layers; each reaches one hop further")
+    identifiers: str = _option("onehot", NETWORK, "type of local contexts", IDENTIFIERS)
+    context_radius: int = _option(3, NETWORK, "radius in hops (--identifiers local)")
+    dropout: float = _option(0.0, NETWORK, "dropout probability before the last linear layer")
+    norm: str = _advanced("batch", NETWORK, "normalisation layer", ("batch", "layer", "none"))
+    norm_place: str = _advanced("before", NETWORK, "normalise before or after a layer", NORM_PLACES)
+    residual: bool = _advanced(True, NETWORK, "residual connection around each layer")
+    towers: int = _advanced(1, NETWORK, "independent channel groups; more need fewer weights")
+    set_scale: float = _advanced(1.0, NETWORK, "factor on the initial weights W2 and W3")
+    set_terms: bool = _advanced(True, NETWORK, "W2 and W3, which add the mean row of the context")
+    own_terms: bool = _advanced(False, NETWORK, "add the context's own row to all its rows")
+    features: str = _advanced(
+        "own", NETWORK, "where node features enter the initial contexts", FEATURES
+    )
+    message_residual: bool = _advanced(
+        False, NETWORK, "add the neighbour's context to its message (smp)"
+    )
+    update_residual: bool = _advanced(
+        False, NETWORK, "add the transformed context to the update (smp)"
+    )
+    divide_update: bool = _advanced(False, NETWORK, "divide the whole update by the average degree")
+    shared_extractor: bool = _advanced(
+        False, NETWORK, "one extractor after the last layer instead of one per layer"
+    )
+    extractor_channels: int = _advanced(
+        0, NETWORK, "width of the extracted features; 0: four times the layer width"
+    )
+    readout: str = _option("mean", NETWORK, "pooling of the nodes of a graph", READOUTS)
+    checkpoint: bool = _advanced(False, HARDWARE, "gradient checkpointing: less memory, more time")
+    epochs: int = _option(100, RUN, "maximum number of epochs")
+    batch_size: int = _option(64, OPTIMISER, "graphs per batch")
+    batch_rows: int = _advanced(0, HARDWARE, "maximum context rows per batch; 0: no limit")
+    auto_batch: bool = _option(False, HARDWARE, "choose batches that fit the free memory")
+    lr: float = _option(1e-3, OPTIMISER, "learning rate")
+    optimizer: str = _advanced("adamw", OPTIMISER, "optimiser", ("adamw", "adam", "sgd"))
+    momentum: float = _advanced(0.9, OPTIMISER, "momentum of sgd")
+    weight_decay: float = _option(1e-5, OPTIMISER, "weight decay")
+    schedule: str = _advanced(
         "cosine",
-        "course of the learning rate",
+        OPTIMISER,
+        "learning rate schedule",
         ("cosine", "plateau", "step", "exponential", "constant"),
     )
-    warmup_epochs: float = _option(2.0, "epochs over which the rate rises from 0 (cosine)")
-    decay: float = _option(0.5, "factor on the rate (plateau, step, exponential)")
-    decay_epochs: int = _option(20, "epochs between decays; for plateau: without improvement")
-    min_lr: float = _option(0.0, "stop when the rate falls below this (plateau)")
-    clip: float = _option(1.0, "largest norm of the gradient; 0: no limit")
-    average: float = _option(0.0, "decay of the average of the weights to test, a step; 0: none")
-    patience: int = _option(0, "stop after so many epochs without improvement; 0: never")
-    cuda_graphs: bool = _option(True, "record training steps as CUDA graphs where it can be done")
-    seed: int = _option(0, "seed of everything random")
-    device: str = _option("auto", "where to train", ("auto", "cpu", "cuda"))
-    devices: int = _option(1, "processes on this machine (one a GPU)")
-    nodes: int = _option(1, "machines")
-    precision: str = _option(
+    warmup_epochs: float = _advanced(2.0, OPTIMISER, "warm-up epochs (cosine)")
+    decay: float = _advanced(
+        0.5, OPTIMISER, "factor on the learning rate (plateau, step, exponential)"
+    )
+    decay_epochs: int = _advanced(
+        20, OPTIMISER, "epochs between decays; for plateau: epochs without improvement"
+    )
+    min_lr: float = _advanced(
+        0.0, OPTIMISER, "stop when the learning rate falls below this (plateau)"
+    )
+    clip: float = _advanced(1.0, OPTIMISER, "maximum gradient norm; 0: no clipping")
+    average: float = _advanced(
+        0.0, OPTIMISER, "per-step decay of the weight EMA used for evaluation; 0: no EMA"
+    )
+    patience: int = _option(0, RUN, "stop after N epochs without improvement; 0: never")
+    cuda_graphs: bool = _advanced(True, HARDWARE, "capture training steps as CUDA graphs")
+    seed: int = _option(0, RUN, "random seed")
+    device: str = _option("auto", HARDWARE, "where to train", ("auto", "cpu", "cuda"))
+    devices: int = _advanced(1, HARDWARE, "processes per machine, one per GPU")
+    nodes: int = _advanced(1, HARDWARE, "number of machines")
+    precision: str = _advanced(
         "tf32",
-        "arithmetic on a GPU: float32 with TF32 products, without them, or bfloat16 autocast",
+        HARDWARE,
+        "precision on a GPU: TF32 matmuls, full float32, or bfloat16 autocast",
         ("tf32", "float32", "bfloat16"),
     )
-    data_dir: str = _option("", "folder with the data sets; else SMPGNN_DATA, else a cache")
-    output: str = _option("", "folder of the run; default: runs/, named after task, model and time")
+    data_dir: str = _advanced(
+        "", DATA, "folder of the benchmark data; default: SMPGNN_DATA, else a cache"
+    )
+    output: str = _option("", RUN, "run folder; default: runs/TASK-MODEL-TIME")
 
     @classmethod
     def task_name(cls) -> str:
@@ -93,19 +133,21 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class CyclesOptions(TrainOptions):
-    """Does the graph hold a cycle of length k?"""
+    """Predict whether a graph contains a cycle of length k."""
 
-    k: int = _option(4, "length of the cycle: 4, 6 or 8")
-    n: int = _option(36, "nominal number of nodes: one of the paper's sizes for this k")
-    balance: str = _option("independent", "how the classes are made", ("independent", "matched"))
-    ood: bool = _option(False, "train, validate and test on growing sizes (n is not used)")
-    train_samples: int = _option(10000, "training graphs")
-    test_samples: int = _option(10000, "test graphs")
-    model: str = _option("fast-smp", "network to train", MODELS)
-    num_layers: int = _option(0, "number of layers; 0: k")
-    epochs: int = _option(50, "passes over the training data")
-    set_scale: float = _option(0.1, "factor on the initial set terms W2 and W3")
-    readout: str = _option("max", "how the nodes of a graph are joined", READOUTS)
+    k: int = _option(4, DATA, "length of the cycle: 4, 6 or 8")
+    n: int = _option(36, DATA, "nominal number of nodes, one of the paper's sizes for k")
+    balance: str = _option(
+        "independent", DATA, "how to balance the classes", ("independent", "matched")
+    )
+    ood: bool = _option(False, DATA, "train, validate and test on growing sizes; ignores --n")
+    train_samples: int = _option(10000, DATA, "number of training graphs")
+    test_samples: int = _option(10000, DATA, "number of test graphs")
+    model: str = _default("model", "fast-smp")
+    num_layers: int = _default("num_layers", 0, help="number of layers; 0: k")
+    epochs: int = _default("epochs", 50)
+    set_scale: float = _default("set_scale", 0.1)
+    readout: str = _default("readout", "max")
 
     @classmethod
     def task_name(cls) -> str:
@@ -114,21 +156,21 @@ class CyclesOptions(TrainOptions):
 
 @dataclass(frozen=True)
 class PropertiesOptions(TrainOptions):
-    """Distances, eccentricity, Laplacian; connectivity, diameter, spectral radius."""
+    """Predict three node properties and three graph properties (the benchmark of PNA)."""
 
-    connected: str = _option("published", "label of connectivity", ("published", "correct"))
-    source_marker: str = _option(
-        "own", "contexts that hold the mark of the source", ("own", "every context")
+    connected: str = _option("published", DATA, "label of connectivity", ("published", "correct"))
+    source_marker: str = _advanced(
+        "own", DATA, "contexts that contain the source marker", ("own", "every context")
     )
     objective: str = _option(
-        "mse", "what is made small: squared errors or their logarithms", OBJECTIVES
+        "mse", OPTIMISER, "loss: mean squared error or its logarithm", OBJECTIVES
     )
-    hidden_channels: int = _option(64, "width of the contexts")
-    num_layers: int = _option(8, "number of layers: how many hops a node can see")
-    towers: int = _option(8, "groups of channels that do not mix, to save weights")
-    epochs: int = _option(300, "passes over the training data")
-    batch_size: int = _option(16, "graphs in a batch")
-    extractor_channels: int = _option(32, "width of the extracted features")
+    hidden_channels: int = _default("hidden_channels", 64)
+    num_layers: int = _default("num_layers", 8)
+    towers: int = _default("towers", 8)
+    epochs: int = _default("epochs", 300)
+    batch_size: int = _default("batch_size", 16)
+    extractor_channels: int = _default("extractor_channels", 32)
 
     @classmethod
     def task_name(cls) -> str:
@@ -137,40 +179,40 @@ class PropertiesOptions(TrainOptions):
 
 @dataclass(frozen=True)
 class RegressionOptions(TrainOptions):
-    """What tasks have in common whose targets may be numbers."""
+    """Settings of tasks that may be regressions."""
 
     objective: str = _option(
-        "mae",
-        "what regressions make small; with huber large errors weigh more",
+        "mae", OPTIMISER, "regression loss; huber adds weight to large errors",
         REGRESSION_OBJECTIVES,
-    )
-    message_residual: bool = _option(True, "add the neighbour's context to its message (smp)")
+    )  # fmt: skip
+    message_residual: bool = _default("message_residual", True)
 
 
 @dataclass(frozen=True)
 class MolecularOptions(RegressionOptions):
-    """The network for molecules: that of the best row of ZINC with at most 105,000 parameters."""
+    """The default network for molecules: our best on ZINC with at most 105,000 parameters."""
 
-    hidden_channels: int = _option(48, "width of the contexts")
-    num_layers: int = _option(6, "number of layers: how many hops a node can see")
-    identifiers: str = _option("local", "rows of a context", IDENTIFIERS)
-    features: str = _option("row", "rows of a context that hold node features at first", FEATURES)
-    towers: int = _option(4, "groups of channels that do not mix, to save weights")
-    shared_extractor: bool = _option(True, "one extractor after all layers, to save weights")
-    extractor_channels: int = _option(64, "width of the extracted features")
-    readout: str = _option("mean+scaled-sum", "how the nodes of a graph are joined", READOUTS)
-    weight_decay: float = _option(1e-4, "weight decay")
+    hidden_channels: int = _default("hidden_channels", 48)
+    num_layers: int = _default("num_layers", 6)
+    identifiers: str = _default("identifiers", "local")
+    features: str = _default("features", "row")
+    towers: int = _default("towers", 4)
+    shared_extractor: bool = _default("shared_extractor", True)
+    extractor_channels: int = _default("extractor_channels", 64)
+    readout: str = _default("readout", "mean+scaled-sum")
+    weight_decay: float = _default("weight_decay", 1e-4)
 
 
 @dataclass(frozen=True)
 class ZincOptions(MolecularOptions):
-    """Constrained solubility of molecules (ZINC)."""
+    """Predict the penalised logP of molecules (ZINC)."""
 
-    edge_features: bool = _option(True, "use the bond types")
-    full: bool = _option(False, "all 250,000 molecules instead of the benchmark's 12,000")
-    batch_size: int = _option(128, "graphs in a batch")
-    lr: float = _option(4e-3, "learning rate")
-    epochs: int = _option(400, "passes over the training data")
+    edge_features: bool = _option(True, DATA, "use the bond types")
+    full: bool = _option(False, DATA, "use all 250,000 molecules instead of 12,000")
+    data_dir: str = _default("data_dir", "", advanced=False)
+    batch_size: int = _default("batch_size", 128)
+    lr: float = _default("lr", 4e-3)
+    epochs: int = _default("epochs", 400)
 
     @classmethod
     def task_name(cls) -> str:
@@ -179,30 +221,31 @@ class ZincOptions(MolecularOptions):
 
 @dataclass(frozen=True)
 class TableOptions(RegressionOptions):
-    """What training on data of one's own has in common."""
+    """Settings of training on your own data."""
 
-    targets: tuple[str, ...] = _option((), "names of the target columns or attributes")
-    task: str = _option("auto", "what to predict", ("auto", "regression", "classification"))
-    split: str = _option("random", "how to part the data", ("random", "scaffold"))
-    split_column: str = _option("", "column that says train, val or test; overrides split")
+    targets: tuple[str, ...] = _option((), DATA, "names of the target columns or attributes")
+    task: str = _option("auto", DATA, "type of task", ("auto", "regression", "classification"))
+    split: str = _option("random", DATA, "how to split the data", ("random", "scaffold"))
+    split_column: str = _option("", DATA, "column of train, val, test; overrides --split")
     split_fractions: tuple[float, ...] = _option(
-        (0.8, 0.1, 0.1), "shares of training, validation and test data"
+        (0.8, 0.1, 0.1), DATA, "train, validation and test fractions"
     )
-    edge_features: bool = _option(True, "use the features of edges or bonds")
-    lr: float = _option(2e-3, "learning rate")
+    edge_features: bool = _advanced(True, DATA, "use edge or bond features")
+    lr: float = _default("lr", 2e-3)
 
 
 @dataclass(frozen=True)
 class MoleculesOptions(MolecularOptions, TableOptions):
-    """Properties of molecules, from a table of SMILES."""
+    """Predict properties of molecules from a table of SMILES."""
 
-    path: str = _option("", "CSV or Parquet file")
-    smiles_column: str = _option("smiles", "name of the column with the SMILES")
-    separator: str = _option("", "separator of a CSV file; found out where not given")
-    # here own terms are a gain, for ZINC's bare atoms a loss: docs/training.md
-    own_terms: bool = _option(True, "let all rows of a context see its own row")
-    extractor_channels: int = _option(48, "width of the extracted features")
-    lr: float = _option(2e-3, "learning rate")  # dataclasses would take that of the first base
+    path: str = _option("", DATA, "CSV or Parquet file")
+    smiles_column: str = _option("smiles", DATA, "name of the SMILES column")
+    separator: str = _advanced("", DATA, "separator of a CSV file; default: detected")
+    # own terms improve results here but not on ZINC, whose atoms have few features:
+    # docs/training.md
+    own_terms: bool = _default("own_terms", True)
+    extractor_channels: int = _default("extractor_channels", 48)
+    lr: float = _default("lr", 2e-3)  # without it, MolecularOptions' default would win
 
     @classmethod
     def task_name(cls) -> str:
@@ -211,13 +254,13 @@ class MoleculesOptions(MolecularOptions, TableOptions):
 
 @dataclass(frozen=True)
 class GraphsOptions(TableOptions):
-    """Graphs of one's own, from a file or folder."""
+    """Predict properties of your own graphs, from a file or folder."""
 
-    path: str = _option("", "file or folder of graphs (node-link JSON, GraphML, edge lists)")
-    labels: str = _option("", "CSV table with the targets, one row a graph")
-    level: str = _option("graph", "what the targets belong to", ("graph", "node"))
-    identifiers: str = _option("neighborhood", "rows of a context", IDENTIFIERS)
-    batch_size: int = _option(32, "graphs in a batch")
+    path: str = _option("", DATA, "file or folder of graphs (node-link JSON, GraphML, edge lists)")
+    labels: str = _option("", DATA, "CSV table with the targets, one row per graph")
+    level: str = _option("graph", DATA, "predict graph or node targets", ("graph", "node"))
+    identifiers: str = _default("identifiers", "neighborhood")
+    batch_size: int = _default("batch_size", 32)
 
     @classmethod
     def task_name(cls) -> str:
@@ -233,26 +276,26 @@ Options = TypeVar("Options", bound=TrainOptions)
 
 
 def with_values(options: Options, values: dict[str, Any], where: str) -> Options:
-    """These options with some values replaced, each checked; `where` names their origin."""
+    """Replace some values of the options and check each; `where` names their origin in errors."""
     hints = get_type_hints(type(options))
     known = {f.name: f for f in fields(options)}
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
             near = nearest(name, known)
-            hint = f"did you mean '{near}'?" if near else f"known are: {', '.join(known)}."
+            hint = f"did you mean '{near}'?" if near else f"known keys are {', '.join(known)}."
             raise InputError(f"{where}: unknown key {quoted(name)}: {hint}")
         checked[name] = _checked(name, value, hints[name], known[name].metadata["choices"], where)
     return replace(options, **checked)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
-    """The keys and values of a YAML file."""
+    """Read the keys and values of a YAML file."""
     return read_yaml(path)
 
 
 def to_yaml(options: TrainOptions) -> str:
-    """The options as a YAML file that `read_config` reads back."""
+    """The options as YAML text that `read_config` can read."""
     import yaml
 
     values = {
@@ -264,7 +307,7 @@ def to_yaml(options: TrainOptions) -> str:
 
 
 def from_config(values: dict[str, Any], where: str) -> TrainOptions:
-    """Options from the content of a config that names its `task_type`."""
+    """Options from the content of a config file with a `task_type`."""
     rest = dict(values)
     task = rest.pop("task_type", None)
     if not isinstance(task, str) or task not in TASKS:
@@ -301,7 +344,7 @@ _NOT_NEGATIVE = (
     "seed",
 )
 _BELOW = {"dropout": 1, "momentum": 1, "average": 1, "seed": 2**32}
-#: What is certainly a slip, and would take all time or memory, or overflow, before anybody notices.
+#: Larger values are surely mistakes that would use up all time or memory, or overflow.
 _AT_MOST = {
     "hidden_channels": 2**16,
     "extractor_channels": 2**16,
@@ -345,7 +388,7 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
             raise wrong
         try:
             value = float(value)
-        except OverflowError as error:  # a whole number of 400 digits
+        except OverflowError as error:  # an integer with 400 digits
             raise wrong from error
         if not math.isfinite(value):
             raise wrong
@@ -380,10 +423,10 @@ def _checked(name: str, value: Any, hint: Any, choices: tuple[str, ...], where: 
 
 
 def _is_text(value: str) -> bool:
-    """Whether it can be written to a file and may be the name of one."""
+    """Whether a text can be written to a file and be a file name."""
     try:
         value.encode()
-    except UnicodeEncodeError:  # bytes of a command line that are not UTF-8
+    except UnicodeEncodeError:  # the command line contained bytes that are not UTF-8
         return False
     return "\0" not in value
 

@@ -1,4 +1,4 @@
-"""Plain values from a file (JSON) to frozen dataclasses, each checked against its type."""
+"""Convert plain values from a JSON file to frozen dataclasses and check their types."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Made = TypeVar("Made")
 
 
 def from_plain(kind: type[Made], values: Any, where: str) -> Made:
-    """The dataclass `kind` from a mapping of its fields; `where` names it in messages.
+    """Build the dataclass `kind` from a mapping of its fields; `where` names it in errors.
 
-    Lists become tuples. Unknown keys, missing keys and values of another type are refused, and so
-    are numbers that are not finite.
+    Lists become tuples. Unknown keys, missing keys, values of another type and numbers that are
+    not finite are refused.
     """
     if not isinstance(values, Mapping):
         raise InputError(f"{where} must be an object, not {_shown(values)}")

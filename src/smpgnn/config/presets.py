@@ -69,8 +69,8 @@ Options = TypeVar("Options", bound=TrainOptions)
 
 
 def paper_preset(options: Options) -> Options:
-    """The settings of the paper's experiment, where the task is one of its three."""
+    """The settings of the paper's experiment, if the task is one of its three."""
     task = options.task_name()
     if task not in PAPER:
-        raise InputError(f"--preset paper: the paper has no experiment '{task}'; leave it out.")
+        raise InputError(f"--preset paper: the paper has no experiment '{task}': leave it out.")
     return replace(options, **PAPER[task])

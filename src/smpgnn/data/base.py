@@ -1,4 +1,4 @@
-"""Splits: the three parts that every data set of the package comes in."""
+"""Splits: the training, validation and test graphs of a data set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from smpgnn.data.store import GraphStore
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Graphs to train on, to choose a model on, and to report on."""
+    """Training, validation and test graphs."""
 
     train: GraphStore
     val: GraphStore

@@ -1,15 +1,15 @@
-"""Cycle detection: sparse bipartite graphs that hold a cycle of exactly k nodes, or none.
+"""Cycle detection: sparse bipartite graphs with or without a cycle of exactly k nodes.
 
-A graph is two sides of p nodes joined by a perfect matching. Each side carries a random bipartite
-graph on p/2 + p/2 nodes in which an edge has probability sqrt(2)/p, and every such side edge is
-drawn as a path of k/2 - 1 edges. A pair {u, v} that is joined on both sides closes the cycle
-path, match, path, match of 2(k/2 - 1) + 2 = k edges.
+A graph has two sides of p nodes, joined by a perfect matching. Each side is a random bipartite
+graph on p/2 + p/2 nodes with edge probability sqrt(2)/p, in which every edge is replaced by a path
+of k/2 - 1 edges. A pair {u, v} that is joined on both sides closes the cycle path, match, path,
+match of 2(k/2 - 1) + 2 = k edges.
 
 No other cycle is that short, so the label is exact. A cycle with 2t matching edges alternates
 between 2t stretches within a side, each of one path or more, so for t >= 1 it has at least
 2t(k/2 - 1) + 2t = tk edges, and k only for t = 1 and two single paths: the pair above. For t = 0
-it is a cycle of a bipartite side, of at least 4(k/2 - 1) = 2k - 4 edges: more than k, but for
-k = 4, where graphs with a 4-cycle within a side are not used.
+it is a cycle within a bipartite side, of at least 4(k/2 - 1) = 2k - 4 edges. That is more than k
+except for k = 4, for which graphs with a 4-cycle within a side are rejected.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ CYCLE_SIZES: dict[int, tuple[int, ...]] = {
 OOD_SIZES: dict[int, tuple[int, int, int]] = {4: (20, 28, 36), 6: (31, 42, 56), 8: (50, 66, 72)}
 SIDE_NODES = (6, 10, 14, 18)  # p, by the position of n in its row of CYCLE_SIZES
 
-# Graphs are drawn in blocks of this many (positive, negative) pairs, each from its own random
-# stream, so that a smaller data set is the beginning of a larger one.
+# Graphs are drawn in blocks of this many (positive, negative) pairs, each block from its own random
+# stream, so that a smaller data set is a prefix of a larger one.
 _PAIRS = 512
-_SWITCHES = 200  # attempts before a positive is given up as having no negative twin
+_SWITCHES = 200  # attempts to find a negative twin of a positive
 _TRAIN, _VAL, _TEST = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """One cell of the table of the paper: cycle length k and nominal size n."""
+    """One cell of the paper's table: cycle length k and nominal size n."""
 
     k: int
     n: int
@@ -56,7 +56,7 @@ class _Cell:
     def __post_init__(self) -> None:
         sizes = _known(self.k)
         if self.n not in sizes:
-            raise InputError(f"n is {self.n!r}, but with k={self.k} it must be one of {sizes}.")
+            raise InputError(f"n is {self.n!r}, but for k={self.k} it must be one of {sizes}.")
         if self.balance not in BALANCES:
             raise InputError(f"balance is {self.balance!r}, but it must be one of {BALANCES}.")
 
@@ -71,12 +71,12 @@ def cycle_graphs(
     """Graphs of nominal size n, every second one with a cycle of k nodes, labels y [G, 1] int64.
 
     These are the training graphs of `cycle_splits` with the same arguments. A smaller `num_graphs`
-    gives the beginning of a larger one; graphs 2i and 2i + 1 are of different classes.
+    gives a prefix of a larger one; graphs 2i and 2i + 1 have different classes.
 
     Args:
-        balance: "independent" draws until both classes are filled, which leaves positives with
-            more edges; "matched" gives every positive a negative twin beside it with the same
-            number of nodes and edges and the same degrees.
+        balance: "independent" draws until both classes are full, so positives have more edges on
+            average; "matched" pairs each positive with a negative twin that has the same number
+            of nodes and edges and the same degrees.
     """
     return _graphs(_Cell(k, n, balance), "num_graphs", num_graphs, seed, _TRAIN)
 
@@ -91,9 +91,9 @@ def cycle_splits(
     val: int = 1_000,
     test: int = 10_000,
 ) -> Splits:
-    """One cell of the paper's table; the paper has no validation set, ours is drawn in addition.
+    """One cell of the paper's table, with a validation set, which the paper does not have.
 
-    The three parts come from separate random streams. `train=200` gives the first 200 of the
+    The three splits come from separate random streams. `train=200` gives the first 200 of the
     10,000 training graphs: the low-data setting.
     """
     cell = _Cell(k, n, balance)
@@ -113,7 +113,7 @@ def ood_splits(
     val: int = 1_000,
     test: int = 10_000,
 ) -> Splits:
-    """Out of distribution: train, validation and test graphs of growing nominal size."""
+    """Out-of-distribution splits: training, validation and test graphs of growing size."""
     _known(k)
     small, middle, large = (_Cell(k, n, balance) for n in OOD_SIZES[k])
     return Splits(
@@ -152,7 +152,7 @@ def _graphs(cell: _Cell, name: str, num_graphs: int, seed: int, stream: int) -> 
 
 
 def _draw(cell: _Cell, rng: np.random.Generator) -> Iterator[Sides]:
-    """Usable graphs of both classes, without end."""
+    """An endless stream of valid graphs of both classes."""
     half = cell.p // 2
     while True:
         sides = rng.random((2 * _PAIRS, 2, half, half)) < np.sqrt(2) / cell.p
@@ -160,12 +160,12 @@ def _draw(cell: _Cell, rng: np.random.Generator) -> Iterator[Sides]:
 
 
 def _positive(sides: Sides) -> NDArray[np.bool_]:
-    """Whether some pair is an edge on both sides, [graphs]."""
+    """Whether any pair is an edge on both sides, [graphs]."""
     return np.asarray((sides[:, 0] & sides[:, 1]).any(axis=(1, 2)))
 
 
 def _side_cycle(sides: Sides) -> NDArray[np.bool_]:
-    """Whether a side [..., p/2, p/2] holds a 4-cycle: two nodes with two common neighbours."""
+    """Whether a side [..., p/2, p/2] has a 4-cycle: two nodes with two common neighbours."""
     rows = sides.astype(np.float32)
     common = rows @ rows.swapaxes(-1, -2)
     common *= 1 - np.eye(sides.shape[-1], dtype=np.float32)
@@ -173,7 +173,7 @@ def _side_cycle(sides: Sides) -> NDArray[np.bool_]:
 
 
 def _independent(cell: _Cell, rng: np.random.Generator) -> tuple[Sides, Sides]:
-    """Positives and negatives as they come, [pairs, 2, p/2, p/2] each."""
+    """Positives and negatives, drawn independently, [pairs, 2, p/2, p/2] each."""
     positives: list[Sides] = []
     negatives: list[Sides] = []
     for sides in _draw(cell, rng):
@@ -204,7 +204,7 @@ def _negative_twins(
 ) -> tuple[Sides, NDArray[np.bool_]]:
     """Random switches {u,v}, {x,y} -> {u,y}, {x,v} on the second side until no pair is shared.
 
-    Returns the graphs and which of them got there.
+    Returns the graphs and which of them succeeded.
     """
     twins = sides.copy()
     left = np.arange(len(sides))  # the graphs that are still positive
@@ -214,7 +214,7 @@ def _negative_twins(
         second = twins[left, 1]
         graph = np.arange(left.size)
         (u, v), (x, y) = _random_edge(second, rng), _random_edge(second, rng)
-        # With u = x or v = y, or an end that is an edge already, the switch would not be one.
+        # No switch if u = x or v = y, or if one of the new edges exists already.
         free = ~second[graph, u, y] & ~second[graph, x, v]
         graph, u, v, x, y = graph[free], u[free], v[free], x[free], y[free]
         second[graph, u, v] = second[graph, x, y] = False
@@ -232,7 +232,7 @@ def _negative_twins(
 def _random_edge(
     side: NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """One uniform edge (u, v) of every side in [graphs, p/2, p/2]; none of them is empty."""
+    """One uniform edge (u, v) of each side in [graphs, p/2, p/2]; no side is empty."""
     keys = rng.random(side.shape, dtype=np.float32) + side
     best = keys.reshape(len(side), -1).argmax(axis=1)
     u, v = np.divmod(best, side.shape[2])
@@ -244,7 +244,7 @@ def _random_edge(
 
 @dataclass(frozen=True)
 class _Block:
-    """Graphs of one block; edges in both directions, node numbers local to each graph."""
+    """Graphs of one block; edges in both directions, node indices local to each graph."""
 
     num_nodes: NDArray[np.int64]
     num_edges: NDArray[np.int64]
@@ -253,11 +253,11 @@ class _Block:
 
 
 def _block(cell: _Cell, rng: np.random.Generator, num_graphs: int) -> _Block:
-    """The first graphs of a block; all of it is drawn, so that they depend on nothing else."""
+    """The first graphs of a block; the whole block is drawn, so the number does not matter."""
     make = _independent if cell.balance == "independent" else _matched
     pairs = np.stack(make(cell, rng), axis=1)  # [pairs, (positive, negative), 2, p/2, p/2]
     label = np.tile(np.array([1, 0]), (_PAIRS, 1))
-    # Which of a pair comes first is random: the position shall not give the class away.
+    # The order within a pair is random, so that the position does not reveal the class.
     swap = rng.random(_PAIRS) < 0.5
     pairs[swap], label[swap] = pairs[swap, ::-1], label[swap, ::-1]
     sides, label = pairs.reshape(-1, *pairs.shape[2:]), label.reshape(-1)
@@ -268,7 +268,7 @@ def _block(cell: _Cell, rng: np.random.Generator, num_graphs: int) -> _Block:
     keep = graph < num_graphs
     graph, ends = graph[keep], ends[:, keep]
     graph, both = np.tile(graph, 2), np.concatenate([ends, ends[::-1]], axis=1)
-    # Sorted, so that the order of the edges tells nothing about the construction.
+    # Sorted, so that the edge order does not reveal the construction.
     order = np.lexsort((both[1], both[0], graph))
     return _Block(
         num_nodes=num_nodes[:num_graphs],
@@ -281,7 +281,7 @@ def _block(cell: _Cell, rng: np.random.Generator, num_graphs: int) -> _Block:
 def _edges(
     cell: _Cell, sides: Sides
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Node counts [graphs] and all edges once: the graph of each [E] and its two ends [2, E].
+    """Node counts [graphs] and each edge once: its graph [E] and its two ends [2, E].
 
     Nodes: the first side, the second side, then the inner nodes of the paths.
     """
@@ -299,7 +299,7 @@ def _edges(
 
 
 def _shuffled(num_nodes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A random new number for every node of every graph, [N], local to its graph."""
+    """A random permutation of the nodes of each graph, [N], as local indices."""
     graph = np.repeat(np.arange(len(num_nodes)), num_nodes)
     start = np.repeat(np.cumsum(num_nodes) - num_nodes, num_nodes)
     name = np.empty(graph.size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Fingerprint: what the data of a run were, by content; a file's name and date do not count."""
+"""Fingerprint: digests of the data of a run; a file's name and date do not count."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec
 
-_DIGITS = 8  # of a row: they find the row that changed; that one did is seen by the whole
+_DIGITS = 8  # per row, to locate a changed row; the full digest detects the change
 _GRAPHS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A digest of everything, and a short one of the input and the targets of every row.
+    """A digest of all data, and short digests of the input and the targets of each row.
 
-    `columns` says what the rows consist of; `inputs` and `targets` have eight hexadecimal digits
-    for each row.
+    `columns` describes the rows; `inputs` and `targets` have eight hexadecimal digits per row.
     """
 
-    unit: str  # what the input of a row is called
+    unit: str  # name of a row's input
     columns: tuple[str, ...]
     inputs: str
     targets: str
@@ -38,7 +37,7 @@ class Fingerprint:
         return len(self.inputs) // _DIGITS
 
     def change(self, now: Fingerprint, place: Callable[[int], str]) -> str:
-        """How other data differ from these, in words; empty where they are the same.
+        """Describe how other data differ from these; empty if they are equal.
 
         `place` names a row of the other data.
         """
@@ -52,11 +51,11 @@ class Fingerprint:
         if self.rows != now.rows:
             first = inputs[0] if inputs else min(self.rows, now.rows)
             where = f"at {place(first)}" if first < now.rows else "at the end"
-            return f"it has {now.rows} rows and had {self.rows} (first difference: {where})"
+            return f"it has {now.rows} rows instead of {self.rows} (first difference: {where})"
         targets = _different(then_targets, now_targets)
         then_rows = sorted(zip(then_inputs, then_targets, strict=True))
         if then_rows == sorted(zip(now_inputs, now_targets, strict=True)):
-            return f"its rows are in another order (first difference: {place(inputs[0])})"
+            return f"its rows are in a different order (first difference: {place(inputs[0])})"
         found = []
         for what, rows in ((self.unit, inputs), ("targets", targets)):
             if rows:
@@ -67,7 +66,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """The fingerprint of data that were read, and how messages name the data and a row of them."""
+    """The fingerprint of data, and how messages name the data and their rows."""
 
     source: str
     fingerprint: Fingerprint
@@ -75,7 +74,7 @@ class Content:
 
 
 def smiles_fingerprint(smiles: Sequence[object], values: Tensor, spec: TargetSpec) -> Fingerprint:
-    """Of the SMILES and targets of a table; values [rows, T], NaN where not known."""
+    """The fingerprint of SMILES and targets; values [rows, T], NaN if unknown."""
     texts = ("" if not isinstance(text, str) else text.strip() for text in smiles)
     return _fingerprint(
         "SMILES", target_columns(spec), (text.encode() for text in texts), _numbers(values)
@@ -83,7 +82,7 @@ def smiles_fingerprint(smiles: Sequence[object], values: Tensor, spec: TargetSpe
 
 
 def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerprint:
-    """Of graphs with targets."""
+    """The fingerprint of graphs with targets."""
     widths = [
         f"{0 if value is None else value.size(1)} {name}"
         for name, value in (("node features", store.x), ("edge features", store.edge_attr))
@@ -92,7 +91,7 @@ def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerp
 
 
 def splits_fingerprint(splits: Splits) -> Fingerprint:
-    """Of a data set that comes in three splits; its rows are counted through all of them."""
+    """The fingerprint of a data set with three splits; rows are counted across them."""
     parts = [store_fingerprint(part) for part in (splits.train, splits.val, splits.test)]
     sizes = tuple(f"{part.rows} {name}" for part, name in zip(parts, vars(splits), strict=True))
     whole = hashlib.sha256("".join(part.sha256 for part in parts).encode())
@@ -106,7 +105,7 @@ def splits_fingerprint(splits: Splits) -> Fingerprint:
 
 
 def target_columns(spec: TargetSpec) -> tuple[str, ...]:
-    """The targets in words, with their classes."""
+    """Descriptions of the targets, with their classes."""
     if spec.task == "regression":
         return tuple(f"target '{name}'" for name in spec.names)
     pairs = zip(spec.names, spec.classes, strict=True)
@@ -129,7 +128,7 @@ def _fingerprint(
 
 
 def _plain(values: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Numbers as a run uses them: float32, with one kind of zero and of NaN."""
+    """Numbers in the precision of a run, with a unique zero and NaN."""
     plain = values.detach().cpu().to(dtype) + 0
     if plain.is_floating_point():
         plain = torch.where(plain.isnan(), torch.nan, plain)
@@ -137,7 +136,7 @@ def _plain(values: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def _numbers(values: Tensor) -> Iterator[bytes]:
-    """The bytes of every row."""
+    """The bytes of each row."""
     plain = _plain(values)
     content, size = plain.numpy().tobytes(), 4 * plain.size(1)
     return (content[size * row : size * (row + 1)] for row in range(plain.size(0)))
@@ -171,7 +170,7 @@ def _pieces(store: GraphStore) -> Iterator[GraphStore]:
 def _by_graph(
     pointer: Tensor, values: Tensor | None, dtype: torch.dtype = torch.float32
 ) -> Iterator[bytes]:
-    """The bytes of the rows of every graph."""
+    """The bytes of the rows of each graph."""
     bounds = pointer.tolist()
     if values is None:
         return iter([b""] * (len(bounds) - 1))
@@ -185,7 +184,7 @@ def _cut(digits: str) -> list[str]:
 
 
 def _different(then: Sequence[str], now: Sequence[str]) -> list[int]:
-    """Rows that differ, among those that both have."""
+    """The common rows that differ."""
     return [row for row, pair in enumerate(zip(then, now, strict=False)) if pair[0] != pair[1]]
 
 
@@ -193,7 +192,7 @@ def _changed_columns(then: Sequence[str], now: Sequence[str]) -> str:
     gone = [name for name in then if name not in now]
     new = [name for name in now if name not in then]
     if gone and new:
-        return f"it has {new[0]} in place of {gone[0]}"
+        return f"it has {new[0]} instead of {gone[0]}"
     if gone or new:
-        return f"it has {new[0]} besides" if new else f"it has no {gone[0]} any more"
-    return "its targets are in another order"
+        return f"it also has {new[0]}" if new else f"it no longer has {gone[0]}"
+    return "its targets are in a different order"

@@ -1,4 +1,4 @@
-"""Files of graphs: NetworkX node-link JSON, GraphML and edge lists. Nothing in a file is run."""
+"""Read graphs from node-link JSON (NetworkX), GraphML and edge lists; runs no code in them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("
 
 
 def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) -> list[RawGraph]:
-    """All graphs of a file, or of the files in a folder that have a known ending, by name.
+    """All graphs of a file, or of all files with a known extension in a folder, sorted by name.
 
-    `directed` is for edge lists only, which do not say it themselves; `skip` is a file of the
-    folder that is no graph.
+    `directed` applies to edge lists only, which do not specify it; `skip` is a file of the folder
+    that is not a graph.
     """
     path = Path(path)
     if not path.is_dir():
@@ -41,7 +41,7 @@ def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) ->
     ]
     if not files:
         raise InputError(
-            f"{path} holds no file with graphs: the known endings are {', '.join(FORMATS)}."
+            f"{path} contains no graph files: the known extensions are {', '.join(FORMATS)}."
         )
     return [graph for file in files for graph in _reader(existing_file(file))(file, directed)]
 
@@ -54,7 +54,7 @@ def _reader(file: Path) -> Callable[[Path, bool], Iterator[RawGraph]]:
     }
     suffix = file.suffix.lower()
     if suffix not in FORMATS:
-        raise InputError(f"{file} has an unknown ending: the known ones are {', '.join(FORMATS)}.")
+        raise InputError(f"{file} has an unknown extension: known are {', '.join(FORMATS)}.")
     return readers.get(suffix, _read_edge_list)
 
 
@@ -91,7 +91,7 @@ def _read_json_lines(file: Path, directed: bool) -> Iterator[RawGraph]:
             yield _node_link(_parse(text, place), place, names, listed=True)
             number += 1
     if number == 0:
-        raise InputError(f"{file} holds nothing but blanks: give one graph a line.")
+        raise InputError(f"{file} contains only blanks: give one graph per line.")
 
 
 def _parse(text: str, place: str) -> Any:
@@ -103,32 +103,36 @@ def _parse(text: str, place: str) -> Any:
         ) from error
     except InputError:
         raise
-    except ValueError as error:  # Python's limit of the digits of a whole number
-        raise InputError(f"{place} holds a number of thousands of digits: shorten it.") from error
+    except ValueError as error:  # Python limits the digits of an integer
+        raise InputError(
+            f"{place} contains a number with thousands of digits: shorten it."
+        ) from error
     except RecursionError as error:
-        raise InputError(f"{place} is nested too deeply to be a graph.") from error
+        raise InputError(f"{place} is nested too deeply for a graph: flatten it.") from error
 
 
 def _readable(value: Value, text: str, place: str) -> Value:
-    """`value`, read from `text`, unless an escape in it writes half of a character."""
-    if _HALF.search(text):  # the only way to half a surrogate pair in text that is UTF-8
+    """Return `value`, read from `text`; refuse it if it contains a lone surrogate."""
+    if _HALF.search(text):  # UTF-8 text can contain a lone surrogate only as an escape
         try:
             json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
         except UnicodeEncodeError as error:
-            raise InputError(f"{place} holds half of a surrogate pair: remove it.") from error
+            raise InputError(
+                f"{place} contains a lone surrogate (\\ud800 to \\udfff): remove it."
+            ) from error
     return value
 
 
 def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = False) -> RawGraph:
-    """A graph as networkx.node_link_data writes it; edges are under 'edges' or 'links'."""
+    """A graph in the format of networkx.node_link_data; edges are under 'edges' or 'links'."""
     if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
         raise InputError(
-            f"{place} is not a node-link graph: it needs an object with a list 'nodes' and a list "
-            "'edges' (or 'links'), as networkx.node_link_data writes."
+            f"{place} is not a node-link graph: write an object with a list 'nodes' and a list "
+            "'edges' (or 'links'), as networkx.node_link_data does."
         )
     links = data.get("edges", data.get("links"))
     if not isinstance(links, list):
-        raise InputError(f"{place} has no list 'edges' or 'links': add it, empty if need be.")
+        raise InputError(f"{place} has no list 'edges' or 'links': add it, even if empty.")
     attributes = data.get("graph") or {}
     if not isinstance(attributes, dict):
         raise InputError(f"{place}: 'graph' must be an object with the graph's attributes.")
@@ -162,7 +166,7 @@ def _node_link(data: Any, place: str, names: tuple[str, ...], *, listed: bool = 
 
 
 def _identity(value: Any) -> Hashable:
-    """A node id that can be looked up: lists (tuples in Python) and objects are not hashable."""
+    """A hashable node id; lists (tuples in Python) and objects become text."""
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
@@ -170,10 +174,11 @@ def _identity(value: Any) -> Hashable:
 
 
 def _read_edge_list(file: Path, directed: bool) -> Iterator[RawGraph]:
-    """One graph: a line 'u v values...' for an edge, 'u' for a node of its own, '#' a comment.
+    """One graph: lines 'u v values...' for edges, 'u' for isolated nodes, '#' for comments.
 
-    Cells are separated by blanks or commas; in .csv and .tsv as there. A first line that begins
-    'source target' names the values; else one value is the weight. networkx's "u v {'a': 1}" too.
+    Cells are separated by blanks or commas, in .csv and .tsv files as usual. A header 'source
+    target ...' names the values; without it a single value is the weight. Lines of networkx,
+    "u v {'a': 1}", are read, too.
     """
     nodes: dict[Hashable, Mapping[str, object]] = {}
     edges: list[RawEdge] = []
@@ -193,7 +198,7 @@ def _read_edge_list(file: Path, directed: bool) -> Iterator[RawGraph]:
         if len(cells) != (len(header) if header else width):
             raise InputError(
                 f"{place}: {len(cells)} cells, but {len(header) if header else width} in the "
-                "lines before: mend the line."
+                "lines before: fix the line."
             )
         names = header[2:] if header else _value_names(len(cells) - 2)
         numbers = {name: _number(cell) for name, cell in zip(names, cells[2:], strict=True)}
@@ -204,7 +209,7 @@ def _read_edge_list(file: Path, directed: bool) -> Iterator[RawGraph]:
 
 
 def _cells(file: Path) -> Iterator[tuple[int, list[str], Mapping[str, object]]]:
-    """Line number, cells and the attributes of a networkx line, for each line with content."""
+    """Line number, cells and attributes (in networkx's format) of each line with content."""
     text = _text(file)
     table = file.suffix.lower() in (".csv", ".tsv")
     separator = max(",;\t", key=text.split("\n", 1)[0].count)
@@ -226,15 +231,15 @@ def _cells(file: Path) -> Iterator[tuple[int, list[str], Mapping[str, object]]]:
             values = _literal(brace + rest, f"{file}, line {line}") if brace else {}
             cells = re.split(r"[\s,;]+", content.strip(" \t,;"))
         if not cells or not all(cells[:2]):
-            raise InputError(f"{file}, line {line}: a node has no name: mend the line.")
+            raise InputError(f"{file}, line {line}: a node has no name: fix the line.")
         yield line, cells, values
 
 
 def _literal(text: str, place: str) -> Mapping[str, object]:
     try:
-        with warnings.catch_warnings():  # of the parser, on escapes and numbers
+        with warnings.catch_warnings():  # from the parser, about escapes and numbers
             warnings.simplefilter("ignore", SyntaxWarning)
-            values = ast.literal_eval(text)  # constants only: it cannot call or look up anything
+            values = ast.literal_eval(text)  # constants only: runs no code
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.") from error
     if not isinstance(values, dict):

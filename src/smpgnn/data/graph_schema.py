@@ -1,4 +1,4 @@
-"""GraphSchema: which attributes of a graph become which feature channels, and what is predicted."""
+"""GraphSchema: how the attributes of graphs are encoded as features, and the targets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class GraphSchema:
-    """All that is needed to turn further graphs into the same channels; plain values throughout."""
+    """All that is needed to encode other graphs in the same way; contains plain values only."""
 
     level: Level
     node_attributes: tuple[Attribute, ...] = ()
@@ -70,10 +70,10 @@ def infer_attributes(
     exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
 ) -> tuple[Attribute, ...]:
-    """The attributes `names` of all nodes (or edges); all that there are, if None.
+    """The attributes `names` of the nodes (or edges); all attributes if None.
 
-    Numbers and truth values are one channel, lists of numbers as many as they are long, texts and
-    the `categorical` attributes one-hot. Every node of every graph must have the same ones.
+    Numbers and booleans are one channel, lists of numbers one channel per entry; texts and the
+    `categorical` attributes are one-hot. All nodes of all graphs must have the same attributes.
     """
     if names is None:
         names = _common_names(graphs, part, frozenset(exclude))
@@ -83,7 +83,7 @@ def infer_attributes(
 def encode_attributes(
     graphs: Sequence[RawGraph], part: Part, attributes: Sequence[Attribute]
 ) -> Tensor | None:
-    """The features of all nodes (or directed edges), [N, F] float32; None without attributes."""
+    """Encode the features of nodes (or directed edges), [N, F] float32; None if there are none."""
     if not attributes:
         return None
     columns: list[Tensor] = []
@@ -116,7 +116,7 @@ def _common_names(
             here, there = (graph, first[0]) if differing in first[1] else (first[0], graph)
             raise InputError(
                 f"Graph {here.name} has {_article(part)} without the attribute '{differing}', "
-                f"which graph {there.name} has: give it to all or name the attributes to use."
+                f"which graph {there.name} has: add it to all or name the attributes to use."
             )
     return () if first is None else first[1]
 
@@ -126,7 +126,7 @@ def _values(graphs: Sequence[RawGraph], part: Part, name: str) -> Iterator[tuple
         if values.get(name) is None:
             raise InputError(
                 f"Graph {graph.name} has {_article(part)} without the attribute '{name}': "
-                "give it to all or name the attributes to use."
+                "add it to all or name the attributes to use."
             )
         yield graph, values[name]
 
@@ -145,14 +145,14 @@ def _infer(graphs: Sequence[RawGraph], part: Part, name: str, categorical: bool)
                 raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
             width = size
         if kind is not None and own != kind:
-            raise _differs(graph, part, name, f"a {own}, elsewhere a {kind}")
+            raise _differs(graph, part, name, f"a {own}, but elsewhere a {kind}")
         kind = own
         if own == "category":
             categories.add(_category(value))
             if len(categories) > MAX_CATEGORIES:
                 raise InputError(
                     f"The {part} attribute '{name}' has more than {MAX_CATEGORIES} different "
-                    "texts, too many for one-hot channels: name the attributes to use without it."
+                    "texts, too many for one-hot encoding: name the attributes to use without it."
                 )
     if kind == "category":
         return Attribute(name, "category", len(categories), tuple(sorted(categories, key=_order)))
@@ -167,7 +167,7 @@ def _encode_category(graphs: Sequence[RawGraph], part: Part, attribute: Attribut
         if code is None:
             raise InputError(
                 f"Graph {graph.name}: the {part} attribute '{attribute.name}' is '{shown(value)}', "
-                f"but the model knows {listing(attribute.categories)} only."
+                f"but the model only knows {listing(attribute.categories)}."
             )
         codes.append(code)
     index = torch.tensor(codes, dtype=torch.long)
@@ -201,7 +201,7 @@ def _finite(entry: object) -> float | None:
 
 
 def _category(value: object) -> str:
-    """1, 1.0 and '1' are one category, whichever file format they come from."""
+    """1, 1.0 and '1' are the same category in all file formats."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -214,7 +214,7 @@ def _order(category: str) -> tuple[int, float, str]:
 
 def _differs(graph: RawGraph, part: Part, name: str, what: str) -> InputError:
     return InputError(
-        f"Graph {graph.name}: the {part} attribute '{name}' is {what}: mend the file or name the "
+        f"Graph {graph.name}: the {part} attribute '{name}' is {what}: fix the file or name the "
         "attributes to use."
     )
 

@@ -1,4 +1,4 @@
-"""GraphML, the XML format of graphs that networkx, igraph, yEd and Gephi write."""
+"""Read GraphML, the XML graph format of networkx, igraph, yEd and Gephi."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class _Key:
 
 
 def read_graphml(file: Path) -> Iterator[RawGraph]:
-    """Every graph of the file; edges keep their number, so parallel edges stay."""
+    """Read each graph of the file; parallel edges are kept."""
     root = _root(file)
     keys = _keys(root, file)
     graphs = [child for child in root if _tag(child) == "graph"]
     if not graphs:
-        raise InputError(f"{file} holds no <graph>: give a GraphML file with at least one.")
+        raise InputError(f"{file} contains no <graph>: give a GraphML file with at least one.")
     for number, element in enumerate(graphs):
         if len(graphs) == 1:
             names: tuple[str, ...] = (file.name, file.stem)
@@ -59,14 +59,14 @@ def _root(file: Path) -> ElementTree.Element:
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror or error}).") from error
     if b"<!ENTITY" in data.replace(b"\0", b""):  # in UTF-16, too
-        # A few lines of entities can stand for gigabytes of text.
+        # A few lines of entities can expand to gigabytes of text.
         raise InputError(f"{file} declares XML entities, which a graph does not need: remove them.")
     try:
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise InputError(f"{file} is not valid XML: {error}.") from error
     if _tag(root) != "graphml":
-        raise InputError(f"{file} is XML but not GraphML: its first element is <{_tag(root)}>.")
+        raise InputError(f"{file} is XML but not GraphML: its root element is <{_tag(root)}>.")
     return root
 
 
@@ -75,12 +75,12 @@ def _keys(root: ElementTree.Element, file: Path) -> dict[str, _Key]:
     for element in root:
         name = element.get("attr.name")
         if _tag(element) != "key" or name is None:
-            continue  # keys without a name hold drawings
+            continue  # keys without a name describe drawings
         kind = element.get("attr.type", "string")
         if kind not in _TYPES:
             raise InputError(
-                f"{file}: attribute '{shown(name)}' has the unknown type '{shown(kind)}': the "
-                f"known ones are {', '.join(_TYPES)}."
+                f"{file}: attribute '{shown(name)}' has the unknown type '{shown(kind)}': known "
+                f"types are {', '.join(_TYPES)}."
             )
         default = next((child.text or "" for child in element if _tag(child) == "default"), None)
         keys[element.get("id", "")] = _Key(name, element.get("for", "all"), _TYPES[kind], default)
@@ -104,13 +104,15 @@ def _graph(
             if node in nodes:
                 raise InputError(f"{file}: two nodes have the id '{shown(node)}': rename one.")
             if any(_tag(inner) == "graph" for inner in child):
-                raise InputError(f"{file}: node '{node}' holds a graph: nesting is not possible.")
+                raise InputError(f"{file}: node '{node}' contains a graph: flatten nested graphs.")
             nodes[node] = _values(child, keys, "node", f"{file}, node '{shown(node)}'")
         elif tag == "edge":
             place = f"{file}, edge {len(edges)}"
             own = child.get("directed")
             if own is not None and (own == "true") != (default == "directed"):
-                raise InputError(f"{place} is directed otherwise than the graph: make them alike.")
+                raise InputError(
+                    f"{place} and its graph differ in direction: make both directed or undirected."
+                )
             values = _values(child, keys, "edge", place)
             edges.append(RawEdge(child.get("source"), child.get("target"), values, place))
     own_name = element.get("id")
@@ -143,7 +145,7 @@ def _values(
         except ValueError as error:
             raise InputError(
                 f"{place}: attribute '{shown(key.name)}' is '{shown(text or '')}', which is not of "
-                "its declared type: mend the value or the type."
+                "its declared type: correct the value or the type."
             ) from error
     return values
 

@@ -1,4 +1,4 @@
-"""A user's own graphs: PyTorch Geometric objects, or files, to a GraphStore."""
+"""Convert the user's own graphs (PyTorch Geometric objects or files) to a GraphStore."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ GRAPH_COLUMNS = ("graph", "file", "filename", "name", "id")
 
 @dataclass(frozen=True, eq=False)
 class GraphTable:
-    """Graphs that were read, what their numbers mean, and the names of graphs and nodes.
+    """Graphs from files, their schema, and the names of graphs and nodes.
 
-    `store.y` [G, T] or `store.y_node` [N, T] has the targets (float64, NaN: not known).
+    `store.y` [G, T] or `store.y_node` [N, T] has the targets (float64, NaN: unknown).
     """
 
     store: GraphStore
@@ -62,24 +62,24 @@ def read_graphs(
 ) -> GraphTable:
     """Read a file or folder of node-link JSON (.json, .jsonl), GraphML or edge lists.
 
-    Features are the node and edge attributes (all of them, or those named; numbers as they are,
-    texts and `categorical` ones one-hot). Targets of graphs are columns of the table `labels`,
-    whose column graph, file, name or id (else its first) holds file names, with or without
-    ending, or the graphs' own names or numbers; or else attributes of the graph. With level="node"
-    they are node attributes, and a node without one is not known. Where `target` names none, all
-    columns of the table are taken, or the first of label, y, target, class that is there.
+    Features are node and edge attributes (all, or the given ones); texts and `categorical`
+    attributes are one-hot. Graph targets are columns of the table `labels` or attributes of the
+    graphs. The column graph, file, name or id of `labels` (else its first) contains file names
+    (with or without extension) or the names or numbers of the graphs. With level="node" targets are
+    node attributes, and nodes without them have unknown targets. Without `target` all columns of
+    the table are targets, or the first of the attributes label, y, target and class that exists.
 
-    `directed` is for edge lists, which do not say it. With a `schema` (of the training data) the
-    same channels and labels are made, and targets where all graphs have them; `level`, `target`,
-    `task` and the attribute arguments are then not used.
+    `directed` applies to edge lists, which do not specify it. A `schema` (of the training data)
+    gives the same features and labels, and targets if all graphs have them; then `level`, `target`,
+    `task` and the attribute arguments are ignored.
     """
     if level not in LEVELS:
         raise InputError(f"level is '{level}', but must be 'graph' or 'node'.")
     if labels is not None and (level if schema is None else schema.level) == "node":
-        raise InputError("labels is a table of graphs: with level='node' use a node attribute.")
+        raise InputError("labels has one row per graph: with level='node' use a node attribute.")
     table = None if labels is None else Path(labels)
     if table is not None:
-        table_columns(table)  # a missing table is told before the folder is read
+        table_columns(table)  # report a missing table before reading the folder
     with _shallow(path):
         graphs = read_files(path, directed=directed, skip=table)
         if schema is None:
@@ -116,9 +116,9 @@ def read_graphs(
 def graph_values(
     path: str | Path, name: str, *, labels: str | Path | None = None
 ) -> pd.Series[Any]:
-    """A column of the table `labels`, or an attribute: its value for each graph, as it stands.
+    """The value of a column of `labels`, or of an attribute, for each graph.
 
-    The index says where it stands: on which line of the table, or in which graph.
+    The index says where the value is: on which line of the table or in which graph.
     """
     table = None if labels is None else Path(labels)
     with _shallow(path):
@@ -129,21 +129,21 @@ def graph_values(
 
 @contextlib.contextmanager
 def _shallow(path: str | Path) -> Iterator[None]:
-    """Refuse values in values in values … that Python itself gives up on."""
+    """Refuse values nested so deeply that Python raises a RecursionError."""
     try:
         yield
     except RecursionError as error:
         raise InputError(
-            f"{path} holds values that are nested too deeply: flatten them."
+            f"{path} contains values that are nested too deeply: flatten them."
         ) from error
 
 
 def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> GraphStore:
     """Pack a PyG dataset or list of `Data`.
 
-    With level="graph" the `y` of a graph, whatever its shape, is one row of targets; with
-    level="node" it has a row for every node and becomes `y_node`. Features must be finite real
-    numbers or truth values; whole numbers count as numbers (make categories one-hot first).
+    With level="graph" the `y` of a graph, of any shape, is one row of targets; with level="node" it
+    has one row per node and becomes `y_node`. Features must be finite real numbers or booleans;
+    integers are numbers (encode categories as one-hot first).
     """
     from torch_geometric.data import Data
 
@@ -159,7 +159,7 @@ def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> Graph
         if level == "node" and per_node is not None and len(per_node) != nodes:
             raise InputError(
                 f"Graph {number}: y has {len(per_node)} rows for {nodes} nodes: with level='node' "
-                "give one row a node, else use level='graph'."
+                "give one row per node, or use level='graph'."
             )
         packed.append(
             Data(
@@ -177,35 +177,41 @@ def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> Graph
 
 
 def _checked(graph: Any, number: int) -> int:
-    """The number of nodes of a PyG graph whose tensors fit together."""
+    """Check the tensors of a PyG graph and return its number of nodes."""
     edge_index = getattr(graph, "edge_index", None)
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise InputError(f"Graph {number} has no edge_index of shape [2, edges]: give it one.")
+        raise InputError(f"Graph {number} has no edge_index of shape [2, edges]: add one.")
     if edge_index.is_floating_point() or edge_index.is_complex():
-        raise InputError(f"Graph {number}: edge_index holds {edge_index.dtype}, not whole numbers.")
+        raise InputError(
+            f"Graph {number}: edge_index has type {edge_index.dtype}: convert it to torch.long."
+        )
     x = getattr(graph, "x", None)
     if x is None and "num_nodes" not in graph:
         raise InputError(f"Graph {number} has neither x nor num_nodes: set num_nodes.")
     nodes = int(graph.num_nodes)
     if nodes == 0:
-        raise InputError(f"Graph {number} has no nodes: leave it out or give it a node.")
+        raise InputError(f"Graph {number} has no nodes: remove it or add a node.")
     if edge_index.numel() and int(edge_index.min()) < 0:
-        raise InputError(f"Graph {number}: edge_index names node {int(edge_index.min())}.")
+        raise InputError(
+            f"Graph {number}: edge_index contains the negative index {int(edge_index.min())}."
+        )
     for name, rows in (("x", nodes), ("edge_attr", edge_index.size(1))):
         value = getattr(graph, name, None)
         if value is None:
             continue
         if not isinstance(value, Tensor) or value.is_complex() or value.dim() == 0:
-            raise InputError(f"Graph {number}: {name} must be a tensor of real numbers, by row.")
+            raise InputError(
+                f"Graph {number}: {name} must be a tensor of real numbers, {rows} rows."
+            )
         if value.size(0) != rows:
             raise InputError(f"Graph {number}: {name} has {value.size(0)} rows, not {rows}.")
         if value.is_floating_point() and not bool(value.isfinite().all()):
-            raise InputError(f"Graph {number}: {name} holds NaN or infinity: replace it.")
+            raise InputError(f"Graph {number}: {name} contains NaN or infinity: replace it.")
     return nodes
 
 
 def _refuse_node_targets(graphs: Sequence[Any]) -> None:
-    """Rows of different width that equal the node counts are targets of nodes."""
+    """If the sizes of `y` differ and equal the node counts, the targets are those of nodes."""
     widths = [torch.as_tensor(g.y).numel() for g in graphs if g.y is not None]
     nodes = [g.num_nodes for g in graphs if g.y is not None]
     if len(set(widths)) > 1 and widths == nodes:
@@ -219,7 +225,7 @@ def _as_list(target: str | Sequence[str] | None) -> list[str] | None:
 def _target_frame(
     graphs: Sequence[RawGraph], level: Level, table: Path | None, names: list[str] | None
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Targets as a table with a row per graph (or node), and the columns to use."""
+    """A table of targets with one row per graph (or node), and the columns to use."""
     import pandas as pd
 
     if table is not None:
@@ -238,12 +244,12 @@ def _target_frame(
     for name in names:
         if counts[name] == 0:
             raise InputError(
-                f"No {level} has the attribute '{name}': those that there are: "
+                f"No {level} has the attribute '{name}': existing attributes are "
                 f"{listing(sorted(counts)) or 'none'}."
             )
         if counts[name] < needed:
             gap = next(graph for graph in graphs if name not in graph.attributes)
-            raise InputError(f"Graph {gap.name} has no attribute '{name}': give it to all graphs.")
+            raise InputError(f"Graph {gap.name} has no attribute '{name}': add it to all graphs.")
     columns = {name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names}
     return pd.DataFrame(columns).set_axis(index) if names else pd.DataFrame(index=index), names
 
@@ -259,7 +265,7 @@ def _from_table(
     if names is None:
         names = [column for column in columns if column != key]
         if not names:
-            raise InputError(f"{table} has the column '{key}' only: add one with the labels.")
+            raise InputError(f"{table} has only the column '{key}': add one with the labels.")
     require_columns(names, columns, table)
     frame = read_table(table, [key, *(name for name in names if name != key)])
     keys = [str(value).strip() for value in frame[key].tolist()]
@@ -267,7 +273,7 @@ def _from_table(
     if twice is not None:
         raise InputError(f"{table} has several rows for graph '{twice}': keep one.")
     row_of = {name: row for row, name in enumerate(keys)}
-    # A name that several graphs share tells nothing, such as number 0 of two files.
+    # Ignore names shared by several graphs, such as number 0 of two files.
     shared = Counter(alias for graph in graphs for alias in graph.names)
     rows: list[int] = []
     for graph in graphs:
@@ -275,7 +281,7 @@ def _from_table(
         if not found:
             raise InputError(
                 f"{table} has no row for graph {graph.name}: add one "
-                f"(its column '{key}' is compared with {listing(graph.names)})."
+                f"(its column '{key}' must be one of {listing(graph.names)})."
             )
         rows.append(found[0])
     chosen = frame.iloc[rows]
@@ -285,7 +291,7 @@ def _from_table(
 def _known_targets(
     graphs: Sequence[RawGraph], schema: GraphSchema, table: Path | None, source: str
 ) -> Tensor | None:
-    """The targets of further graphs, or None where they have none."""
+    """The targets of other graphs; None if they have none."""
     if schema.targets is None:
         return None
     names = list(schema.targets.names)

@@ -1,9 +1,9 @@
-"""One Kekulé form for every molecule: where the double bonds of aromatic rings are drawn.
+"""A unique Kekulé form of each molecule: the double bonds of its aromatic rings.
 
 RDKit's own choice depends on its version (it changed in 2026.3) and, before that, on the order of
-the atoms. The rule here is the one that the ZINC benchmark's graphs follow: within each aromatic
-system, walk breadth-first from the atom of lowest number over aromatic bonds; an atom that still
-needs a double bond takes the first neighbour that needs one too; go back if that leads nowhere.
+the atoms. We use the rule of the ZINC benchmark's graphs: traverse each aromatic system
+breadth-first from the atom of lowest index; an atom that still needs a double bond gets one to its
+first neighbour that needs one, too; backtrack if no neighbour is left.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _MAX_STEPS = 100_000
 
 
 def kekule_orders(Chem: Any, molecule: Any) -> list[int]:
-    """The order of every bond, aromatic ones as 1 or 2 by the rule, others as they are.
+    """The order of each bond: aromatic bonds as 1 or 2 by the rule, others unchanged.
 
-    Bonds other than single, double and triple (dative, for one) are 0. The molecule is left as is.
+    Other bonds than single, double and triple (such as dative) are 0. The molecule is not changed.
     """
     plain = Chem.Mol(molecule)
     Chem.Kekulize(plain, clearAromaticFlags=True)
@@ -26,7 +26,7 @@ def kekule_orders(Chem: Any, molecule: Any) -> list[int]:
     orders = [known.get(bond.GetBondType(), 0) for bond in bonds_of(plain)]
     neighbors: dict[int, list[int]] = {}
     number: dict[tuple[int, int], int] = {}
-    needs: set[int] = set()  # which atoms take a double bond is the same in every form
+    needs: set[int] = set()  # the same atoms have double bonds in every form
     for k, bond in enumerate(bonds_of(molecule)):
         if bond.GetBondType() == Chem.BondType.AROMATIC:
             a, b = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
@@ -45,7 +45,7 @@ def kekule_orders(Chem: Any, molecule: Any) -> list[int]:
 
 
 def _walk(neighbors: dict[int, list[int]]) -> list[int]:
-    """All atoms, system by system, breadth-first from the lowest number of each."""
+    """All atoms, system by system, breadth-first from the lowest index of each."""
     order: list[int] = []
     seen: set[int] = set()
     for start in sorted(neighbors):
@@ -63,10 +63,10 @@ def _walk(neighbors: dict[int, list[int]]) -> list[int]:
 
 
 def _match(order: list[int], neighbors: dict[int, list[int]]) -> dict[int, int] | None:
-    """A partner for every atom of `order`, first choices first; None if there is none in reach."""
+    """A partner for each atom of `order`, by backtracking; None if the search fails."""
     position = {atom: k for k, atom in enumerate(order)}
     partner: dict[int, int] = {}
-    trail: list[tuple[int, list[int]]] = []  # where a choice was made, and what else there was
+    trail: list[tuple[int, list[int]]] = []  # choices made and their alternatives
     k = 0
     options: list[int] | None = None
     for _ in range(_MAX_STEPS):

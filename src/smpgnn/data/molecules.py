@@ -1,4 +1,4 @@
-"""SMILES to graphs: atoms and bonds as small one-hot features in a packed GraphStore."""
+"""Convert SMILES to graphs: one-hot features of atoms and bonds in a packed GraphStore."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ CHARGES = (-2, -1, 0, 1, 2)
 MAX_HYDROGENS = 4
 HYBRIDISATIONS = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
-#: Characters of the longest SMILES that is read: for much longer ones RDKit takes minutes, or
-#: crashes for want of stack.
+#: Maximum characters of a SMILES: for much longer ones RDKit takes minutes or overflows its stack.
 MAX_CHARACTERS = 5_000
-# Work that a molecule of many symmetric stereo centres may cost; about a second.
+# Limit for molecules with many symmetric stereo centres; about a second.
 _CIP_ITERATIONS = 1_250_000
 
 
 @dataclass(frozen=True, eq=False)
 class MoleculeTable:
-    """The readable molecules of some rows, and for every other row why it is not there.
+    """The valid molecules of some rows, and the reason for each invalid row.
 
     `store` has graph g for row `index[g]` ([G], ascending); `errors` maps row to reason.
     """
@@ -47,9 +46,9 @@ class MoleculeFeaturizer:
     Bonds: single, double, triple, aromatic, other; conjugated; in a ring; stereo E and Z.
     Each bond is two directed edges; edges are sorted by source, then target.
 
-    Degree and rings of an atom are left out: they are properties of the graph, which a network
-    sees for itself. Stereo is given by CIP label, since RDKit's chirality tag depends on the order
-    in which the SMILES names the neighbours. Rows with more than `max_atoms` atoms are refused.
+    Degrees and rings of atoms are left out, because a network can compute them from the graph.
+    Stereo is the CIP label, because RDKit's chirality tag depends on the order of the neighbours in
+    the SMILES. Rows with more than `max_atoms` atoms are refused.
     """
 
     elements: tuple[str, ...] = ELEMENTS
@@ -57,7 +56,7 @@ class MoleculeFeaturizer:
 
     @property
     def atom_features(self) -> tuple[str, ...]:
-        """The name of every atom channel."""
+        """The names of the atom features."""
         return (
             *(f"element {name}" for name in (*self.elements, "other")),
             *(f"charge {charge:+d}" for charge in CHARGES),
@@ -68,7 +67,7 @@ class MoleculeFeaturizer:
 
     @property
     def bond_features(self) -> tuple[str, ...]:
-        """The name of every bond channel."""
+        """The names of the bond features."""
         kinds = (f"type {name.lower()}" for name in (*BOND_TYPES, "other"))
         return (*kinds, "conjugated", "ring", "stereo E", "stereo Z")
 
@@ -81,7 +80,7 @@ class MoleculeFeaturizer:
         return len(self.bond_features)
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
-        """Graphs of the readable rows; a row that cannot be used is an entry of `errors`."""
+        """Graphs of the valid rows; `errors` has an entry for each invalid row."""
         Chem = require_rdkit()
         from rdkit import rdBase
 
@@ -135,12 +134,12 @@ class MoleculeFeaturizer:
 
 
 class GraphCollector:
-    """Grows flat arrays of codes molecule by molecule and turns them into one-hot tensors.
+    """Collects codes of molecules in flat arrays and converts them to one-hot tensors.
 
     Code c of field f sets the channel `columns[f][c]` of that field (-1: none).
     """
 
-    # Molecules between two conversions: bounds what is held as codes and sorted at a time.
+    # Molecules per conversion: limits how many codes are kept and sorted at a time.
     block = 20_000
 
     def __init__(
@@ -155,7 +154,7 @@ class GraphCollector:
     def add(
         self, row: int, atoms: Sequence[int], ends: Sequence[int], bonds: Sequence[int]
     ) -> None:
-        """One molecule: codes atom by atom, begin and end of each bond, codes bond by bond."""
+        """Add a molecule: codes of its atoms, begin and end of its bonds, codes of its bonds."""
         self._rows.append(row)
         self._num_atoms.append(len(atoms) // len(self._atom_columns))
         self._num_bonds.append(len(ends) // 2)
@@ -196,12 +195,12 @@ class GraphCollector:
 
     def _clear(self) -> None:
         self._start = len(self._rows)
-        # Typed arrays: lists of Python numbers would take several times the room.
+        # Typed arrays: lists of Python numbers would need several times the memory.
         self._atoms, self._bonds, self._ends = array("b"), array("b"), array("i")
 
 
 def require_rdkit() -> Any:
-    """The module rdkit.Chem, or an InputError that says how to install it."""
+    """Import rdkit.Chem; an InputError says how to install it."""
     try:
         from rdkit import Chem
     except ImportError as error:
@@ -210,25 +209,25 @@ def require_rdkit() -> Any:
 
 
 def read_molecule(Chem: Any, text: object, max_atoms: int | None = None) -> tuple[Any, str]:
-    """The molecule of a cell and '', or None and the reason why there is none."""
+    """The molecule of a cell and '', or None and the reason."""
     if isinstance(text, int | float) and text == text:  # NaN is a missing cell
-        return None, f"the cell holds the number {shown(text)}, not a SMILES"
+        return None, f"the cell contains the number {shown(text)}, not a SMILES"
     if isinstance(text, bytes | list | dict | np.ndarray):
-        return None, f"the cell holds {shown(text)}, not a text"
+        return None, f"the cell contains {shown(text)}, not text"
     if not isinstance(text, str) or not text.strip():
         return None, "the SMILES is empty"
     smiles = text.strip()
     if len(smiles) > MAX_CHARACTERS:
         return None, f"the SMILES has {len(smiles):,} characters, more than {MAX_CHARACTERS:,}"
     extra = smiles.split(maxsplit=1)[1:]
-    # RDKit takes what follows a blank for a name; 'CC O' would silently become ethane.
+    # RDKit reads what follows a blank as a name: 'CC O' would silently become ethane.
     if extra and not extra[0].startswith("|"):
         return None, f"'{shown(extra[0])}' follows the SMILES after a blank"
     try:
         molecule = Chem.MolFromSmiles(smiles)
         if molecule is None:
             return None, _problem(Chem, smiles)
-    except (ValueError, RuntimeError):  # text that no C++ string can hold, RDKit's own invariants
+    except (ValueError, RuntimeError):  # not a valid C++ string, or an invariant of RDKit fails
         return None, "the text is not a SMILES"
     atoms = molecule.GetNumAtoms()
     if atoms == 0:
@@ -239,7 +238,7 @@ def read_molecule(Chem: Any, text: object, max_atoms: int | None = None) -> tupl
 
 
 def atoms_of(molecule: Any) -> Iterator[Any]:
-    """The atoms in order; RDKit's own iterator checks the molecule's size at each step."""
+    """The atoms in order, faster than RDKit's iterator, which checks the size at each step."""
     return map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms()))
 
 
@@ -253,7 +252,9 @@ def _element_codes(Chem: Any, elements: Sequence[str]) -> dict[int, int]:
     try:
         return {table.GetAtomicNumber(name): code for code, name in enumerate(elements)}
     except RuntimeError as error:
-        raise InputError(f"One of the elements {', '.join(elements)} does not exist.") from error
+        raise InputError(
+            f"One of the elements {', '.join(elements)} does not exist: correct it."
+        ) from error
 
 
 def _problem(Chem: Any, smiles: str) -> str:
@@ -262,11 +263,11 @@ def _problem(Chem: Any, smiles: str) -> str:
         return "the text is not a SMILES"
     problems = Chem.DetectChemistryProblems(raw)
     what = problems[0].Message() if problems else "RDKit cannot read it"
-    return "the molecule is not valid: " + " ".join(what.split())
+    return "the molecule is invalid: " + " ".join(what.split())
 
 
 def _stereo(molecule: Any, text: str) -> tuple[dict[int, int], dict[int, int]]:
-    """Code 1 for R or E, 2 for S or Z, of the atoms and bonds that have such a label."""
+    """Codes of the labelled atoms and bonds: 1 for R or E, 2 for S or Z."""
     if not any(mark in text for mark in "@/\\|"):
         return {}, {}
     from rdkit.Chem import rdCIPLabeler
@@ -274,7 +275,7 @@ def _stereo(molecule: Any, text: str) -> tuple[dict[int, int], dict[int, int]]:
     try:
         rdCIPLabeler.AssignCIPLabels(molecule, maxRecursiveIterations=_CIP_ITERATIONS)
     except RuntimeError:
-        return {}, {}  # too symmetric to label: as if the stereo marks were not written
+        return {}, {}  # too symmetric to label: ignore the stereo marks
     codes = {"R": 1, "r": 1, "E": 1, "S": 2, "s": 2, "Z": 2}
     return (
         {
@@ -291,12 +292,12 @@ def _stereo(molecule: Any, text: str) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def one_hot(width: int) -> Sequence[int]:
-    """A channel for every code."""
+    """One channel per code."""
     return range(width)
 
 
 def flags(width: int) -> Sequence[int]:
-    """A channel for every code from 1; code 0 is the zero vector."""
+    """One channel per code from 1; code 0 is the zero vector."""
     return range(-1, width)
 
 

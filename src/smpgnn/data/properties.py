@@ -1,8 +1,8 @@
-"""The multi-task graph-properties benchmark of PNA (Corso et al., 2020), generated on the spot.
+"""The multi-task graph-properties benchmark of PNA (Corso et al., 2020), generated on demand.
 
-Node targets: distance from the marked source (0 if it cannot be reached), eccentricity within the
-component, the Laplacian applied to the node values. Graph targets: connected, diameter (of the
-component where it is largest), spectral radius of the adjacency matrix.
+Node targets: distance from the marked source (0 if unreachable), eccentricity within the component,
+the Laplacian applied to the node values. Graph targets: connected, diameter (the largest of any
+component), spectral radius of the adjacency matrix.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LARGER_COUNT = 256
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    """The benchmark and test graphs of larger sizes, keyed "20-24", ..., "45-49"."""
+    """The benchmark and larger test graphs, with the keys "20-24", ..., "45-49"."""
 
     splits: Splits
     larger: dict[str, GraphStore]
@@ -50,14 +50,14 @@ def property_graphs(
     seed: int = PUBLISHED_SEED,
     connected: Connected = "published",
 ) -> GraphStore:
-    """Graphs of the given sizes in turn, targets not divided by anything.
+    """Graphs of each given size, with unscaled targets.
 
     Shapes: x [N, 2] source marker and value, y_node [N, 3], y [G, 3], all float32.
 
     Args:
         connected: "published" is true for graphs that are connected and not bipartite, as in the
-            published data, which reads it off an even power of the adjacency matrix; "correct" is
-            true for all connected graphs.
+            published data, which use an even power of the adjacency matrix; "correct" is true for
+            all connected graphs.
     """
     return _generate(sizes, graphs_per_size, seed, connected)[0].store()
 
@@ -76,9 +76,9 @@ def extrapolation_splits(
     connected: Connected = "published",
     graphs_per_size: int = _LARGER_COUNT,
 ) -> Extrapolation:
-    """The benchmark with six more test sets, 256 graphs for every size from 20 to 49.
+    """The benchmark with six more test sets, 256 graphs of each size from 20 to 49.
 
-    Their targets are divided by the maxima over the training graphs too.
+    Their targets, too, are divided by the maxima over the training graphs.
     """
     benchmark = _Benchmark.drawn(seed, connected)
     seed, larger = benchmark.seed, {}
@@ -89,10 +89,10 @@ def extrapolation_splits(
 
 
 def log_mse_by_size(prediction: Tensor, target: Tensor, size: Tensor) -> Tensor:
-    """The metric of the benchmark, [T]: log10 of the mean over sizes of the squared error of each.
+    """The metric of the benchmark, [T]: log10 of the squared error, averaged over graph sizes.
 
-    Shapes: prediction, target [R, T]; size [R], the number of nodes of the graph of each row (a
-    row is a graph for graph targets and a node for node targets).
+    Shapes: prediction, target [R, T]; size [R], the number of nodes of each row's graph (a row
+    is a graph or a node, depending on the targets).
     """
     if prediction.shape != target.shape or size.shape != target.shape[:1]:
         raise InputError(
@@ -111,7 +111,7 @@ def log_mse_by_size(prediction: Tensor, target: Tensor, size: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """Graphs with inputs and undivided targets; sizes [G], ends of the edges [E, 2]."""
+    """Graphs with inputs and unscaled targets; sizes [G], ends of the edges [E, 2]."""
 
     num_nodes: Tensor
     num_edges: Tensor
@@ -140,7 +140,7 @@ class _Solved:
 
 @dataclass(frozen=True, eq=False)
 class _Benchmark:
-    """The three parts, undivided, and the last seed used for them."""
+    """The three splits with unscaled targets, and the last seed used for them."""
 
     train: _Solved
     val: _Solved
@@ -165,11 +165,11 @@ class _Benchmark:
 def _generate(
     sizes: Sequence[int], count: int, seed: int, connected: Connected
 ) -> tuple[_Solved, int]:
-    """Graphs of these sizes in turn, and the last seed used."""
+    """Graphs of each of these sizes, and the last seed used."""
     if connected not in CONNECTED:
         raise InputError(f"connected is {connected!r}, but it must be one of {CONNECTED}.")
     if len(sizes) == 0 or min(sizes) < 2:
-        raise InputError(f"sizes is {list(sizes)}, but it needs sizes of 2 nodes or more.")
+        raise InputError(f"sizes is {list(sizes)}, but every size must be at least 2.")
     if count < 1:
         raise InputError(f"graphs_per_size is {count}, but it must be at least 1.")
     if not 0 <= seed < 2**31:
@@ -210,7 +210,7 @@ def _solve(graphs: RandomGraphs, connected: Connected) -> _Solved:
 
 
 def _shortest_paths(adjacency: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Distances between all nodes, [G, n, n]; -1 where there is no path."""
+    """Distances between all nodes, [G, n, n]; -1 if there is no path."""
     step = adjacency.astype(np.float32)
     n = adjacency.shape[1]
     frontier = np.broadcast_to(np.eye(n, dtype=np.bool_), adjacency.shape)

@@ -1,8 +1,8 @@
-"""Random graphs of the graph-properties benchmark, number for number as they were published.
+"""Random graphs of the graph-properties benchmark, identical to the published ones.
 
-The recipe (Corso et al., 2020) draws from two seeded Mersenne Twisters, Python's and NumPy's, and
-this module repeats its draws in their order, on generators of its own. Every structure is built
-here and not by networkx, whose Barabási-Albert generator has changed since.
+The original code (Corso et al., 2020) draws from two seeded Mersenne Twisters, Python's and
+NumPy's. This module repeats its draws in the same order with its own generators. It builds all
+structures itself, because the Barabási-Albert generator of networkx has changed since.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Edges = list[tuple[int, int]]
 
-_KEEP = 0.9  # probability that toggling leaves an edge in place
+_KEEP = 0.9  # probability that toggling keeps an edge
 _TREE_DRAWS = 10_000
 
 
@@ -32,7 +32,7 @@ class RandomGraphs:
 
 
 class _Streams:
-    """Python's and NumPy's generators, both seeded alike."""
+    """Python's and NumPy's generators with the same seed."""
 
     def __init__(self) -> None:
         self.python = random.Random(0)
@@ -46,7 +46,7 @@ class _Streams:
 
 
 def draw_graphs(n: int, count: int, seed: int) -> tuple[RandomGraphs, int]:
-    """That many graphs of n nodes, drawn with the seeds after `seed`, and the last seed used."""
+    """`count` graphs of n nodes, drawn with the seeds after `seed`, and the last seed used."""
     adjacency = np.empty((count, n, n), dtype=np.uint8)
     value = np.empty((count, n))
     source = np.empty(count, dtype=np.int64)
@@ -81,7 +81,7 @@ def _attempt(
 
 
 def _toggled(adjacency: NDArray[np.bool_], rng: np.random.RandomState) -> NDArray[np.bool_]:
-    """Some edges removed and others added, the same number in expectation."""
+    """Remove and add the same expected number of random edges."""
     n = len(adjacency)
     edges = int(adjacency.sum()) // 2
     missing = n * (n - 1) // 2 - edges
@@ -102,7 +102,7 @@ Builder = Callable[[int, _Streams], Edges | None]
 
 
 def _erdos_renyi(n: int, streams: _Streams) -> Edges:
-    """Each pair with the same random probability; the gaps between edges are geometric."""
+    """Each pair is an edge with the same random probability; gaps between edges are geometric."""
     log_absent = math.log(1.0 - (streams.python.random() * n) / n)
     if log_absent == 0.0:
         return []
@@ -120,7 +120,7 @@ def _erdos_renyi(n: int, streams: _Streams) -> Edges:
 
 
 def _barabasi_albert(n: int, streams: _Streams) -> Edges:
-    """New nodes attach to m others in proportion to their degree; the first to m isolated ones."""
+    """Attach each new node to m others, proportionally to their degree; the first to m isolated."""
     m = int(streams.python.random() * (n - 1)) + 1
     rng = random.Random(streams.seed)
     edges: Edges = []
@@ -128,7 +128,7 @@ def _barabasi_albert(n: int, streams: _Streams) -> Edges:
     targets: set[int] = set(range(m))
     for new in range(m, n):
         edges += [(new, target) for target in targets]
-        # The order in which a set of integers is walked is part of the published stream.
+        # The published graphs depend on the iteration order of a set of integers.
         by_degree += [*targets, *[new] * m]
         targets = set()
         while new + 1 < n and len(targets) < m:
@@ -153,8 +153,8 @@ def _caveman(n: int, streams: _Streams) -> Edges:
 
 
 def _tree(n: int, streams: _Streams) -> Edges | None:
-    """Power-law degrees, redrawn one at a time until they are those of a tree: a caterpillar."""
-    # NumPy seeded with a list draws the numbers of Python's generator seeded with its only entry.
+    """A caterpillar with power-law degrees, redrawn one by one until they are those of a tree."""
+    # NumPy seeded with a list of one integer draws the same numbers as Python seeded with it.
     bulk = np.random.RandomState([streams.seed])
     pareto = (1.0 - bulk.random_sample(n + _TREE_DRAWS)) ** -0.5
     drawn: list[int] = np.minimum(np.rint(pareto), n).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""RawGraph: a graph as a file tells it, with names and attributes, before it becomes numbers."""
+"""RawGraph: a graph as read from a file, with names and attributes, before it is encoded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from smpgnn.errors import InputError, readable, shown
 
 @dataclass(frozen=True, eq=False)
 class RawGraph:
-    """Nodes in the order of the file; `edges` are directed, an undirected edge stands in twice.
+    """Nodes in file order and directed `edges`; an undirected edge appears twice.
 
-    `names` are what a label table may call the graph, the one shown in messages first.
-    `node_values` and `edge_values` hold the attributes of each node and each directed edge.
+    `names` are the names a label table may use for the graph; messages show the first.
+    `node_values` and `edge_values` are the attributes of each node and each directed edge.
     """
 
     names: tuple[str, ...]
@@ -30,7 +30,7 @@ class RawGraph:
 
 @dataclass(frozen=True, eq=False)
 class RawEdge:
-    """An edge as written, with the place to name in a message."""
+    """An edge as written in the file, with its place for messages."""
 
     source: Hashable
     target: Hashable
@@ -47,17 +47,17 @@ def assemble(
     parallel: bool,
     attributes: Mapping[str, object],
 ) -> RawGraph:
-    """Check nodes and edges and number them; without `parallel` a repeated edge counts once."""
+    """Check nodes and edges and assign indices; without `parallel` a repeated edge counts once."""
     if not nodes:
-        raise InputError(f"Graph {names[0]} has no nodes: leave it out or give it a node.")
+        raise InputError(f"Graph {names[0]} has no nodes: remove it or add a node.")
     number = {node: k for k, node in enumerate(nodes)}
     kept: dict[object, tuple[int, int, Mapping[str, object]]] = {}
     for order, edge in enumerate(edges):
         for end in (edge.source, edge.target):
             if end not in number:
                 raise InputError(
-                    f"{edge.place}: the edge names node {shown(repr(end))}, which graph {names[0]} "
-                    "does not have: add the node or mend the edge."
+                    f"{edge.place}: node {shown(repr(end))} of the edge does not exist in graph "
+                    f"{names[0]}: add the node or fix the edge."
                 )
         a, b = number[edge.source], number[edge.target]
         pair = (a, b) if directed else (min(a, b), max(a, b))

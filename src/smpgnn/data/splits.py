@@ -1,4 +1,4 @@
-"""Splits into train, validation and test: random, stratified, by scaffold, or as given."""
+"""Split rows into training, validation and test: random, stratified, by scaffold or by column."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of the three parts, each ascending; together every row once."""
+    """Ascending row indices of the three splits; each row is in exactly one."""
 
     train: Tensor
     val: Tensor
@@ -41,7 +41,7 @@ class Split:
 
 
 def random_split(n: int, fractions: Sequence[float] = FRACTIONS, seed: int = 0) -> Split:
-    """Rows in a random order, cut by the fractions; each part gets at least one row."""
+    """Shuffle the rows and split them by the fractions; each split gets at least one row."""
     sizes = _sizes(n, _checked(fractions))
     order = np.random.default_rng(seed).permutation(n)
     part = np.repeat(np.arange(3), sizes)
@@ -51,10 +51,10 @@ def random_split(n: int, fractions: Sequence[float] = FRACTIONS, seed: int = 0) 
 def stratified_split(
     labels: Sequence[Any] | Tensor, fractions: Sequence[float] = FRACTIONS, seed: int = 0
 ) -> Split:
-    """Every class cut by the fractions, with at least one row in each part if it has three.
+    """Split each class by the fractions, at least one row per split if it has three rows.
 
-    Of a class of two rows one goes to train and the other to test or validation in turn; a class
-    of one row goes to train. Rows without a label (NaN, None) count as a class of their own.
+    A class with two rows has one in training and the other in test or validation, alternately; a
+    class with one row is in training. Rows without a label (NaN, None) form a separate class.
     """
     fractions = _checked(fractions)
     values = labels.flatten().tolist() if isinstance(labels, Tensor) else list(labels)
@@ -77,24 +77,23 @@ def stratified_split(
 def scaffold_split(
     smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: int = 0
 ) -> Split:
-    """Molecules of one Bemis–Murcko scaffold stay together, so test scaffolds are new.
+    """Keep molecules with the same Bemis–Murcko scaffold in one split, so test scaffolds are new.
 
-    Scaffolds are placed from the largest group to the smallest, groups of one size in an order
-    drawn from the seed: each into the first of train, validation and test where it still fits, or
-    into train if it fits nowhere. Molecules without a ring share the empty scaffold. Stereo marks
-    are ignored.
+    Scaffold groups are assigned from the largest to the smallest, groups of equal size in random
+    order: each to the first of train, validation and test with enough capacity, or to train if
+    none has. Molecules without rings share the empty scaffold. Stereochemistry is ignored.
     """
     fractions = _checked(fractions)
     groups: dict[str, list[int]] = {}
     for row, scaffold in enumerate(_scaffolds(smiles)):
         groups.setdefault(scaffold, []).append(row)
-    room = list(_sizes(len(smiles), fractions))
+    capacity = list(_sizes(len(smiles), fractions))
     members = list(groups.values())
     order = np.random.default_rng(seed).permutation(len(members))
     part = np.zeros(len(smiles), dtype=np.int64)
     for rows in sorted((members[g] for g in order), key=len, reverse=True):
-        where = next((p for p in range(3) if len(rows) <= room[p]), 0)
-        room[where] -= len(rows)
+        where = next((p for p in range(3) if len(rows) <= capacity[p]), 0)
+        capacity[where] -= len(rows)
         part[rows] = where
     what = f"{len(smiles)} molecules with {len(groups)} scaffolds"
     return _nonempty(_split(part), what, "a random split")
@@ -106,9 +105,9 @@ def given_split(
     source: str = "the split column",
     place: Callable[[int], str] = lambda row: f"row {row + 1}",
 ) -> Split:
-    """The split named by a column: train, val (valid, validation, dev) or test in any case.
+    """The split given by a column: train, val (valid, validation, dev) or test, in any case.
 
-    `place` says where in the file a value stands.
+    `place` names the row of a value in messages.
     """
     part = np.empty(len(values), dtype=np.int64)
     for row, value in enumerate(values):
@@ -123,7 +122,7 @@ def given_split(
     split = _split(part)
     for name, rows in zip(PARTS, split, strict=True):
         if rows.numel() == 0:
-            raise InputError(f"{source} names no row '{name}': mark some rows so.")
+            raise InputError(f"{source} has no row '{name}': mark some rows as '{name}'.")
     return split
 
 
@@ -131,16 +130,16 @@ def _checked(fractions: Sequence[float]) -> tuple[float, float, float]:
     given = tuple(float(f) for f in fractions)
     if len(given) != 3 or not all(f > 0 for f in given) or abs(sum(given) - 1) > 1e-6:
         raise InputError(
-            f"The fractions are {listing(fractions)}, but must be three positive numbers that add "
-            "up to 1."
+            f"The fractions are {listing(fractions)}, but must be three positive numbers that sum "
+            "to 1."
         )
     return given
 
 
 def _sizes(n: int, fractions: Sequence[float]) -> tuple[int, int, int]:
-    """Rows of each part; validation and test are rounded, but never to zero."""
+    """Rows of each split; validation and test are rounded, but have at least one."""
     if n < 3:
-        raise InputError(f"{n} rows cannot be split into three parts: give at least three.")
+        raise InputError(f"{n} rows are too few for three splits: give at least three.")
     val = min(max(1, round(n * fractions[1])), n - 2)
     test = min(max(1, round(n * fractions[2])), n - 1 - val)
     return n - val - test, val, test
@@ -154,7 +153,7 @@ def _nonempty(split: Split, what: str, instead: str) -> Split:
     for name, rows in zip(PARTS, split, strict=True):
         if rows.numel() == 0:
             raise InputError(
-                f"{what} leave the part '{name}' empty: give more rows or use {instead}."
+                f"{what} leave the split '{name}' empty: give more rows or use {instead}."
             )
     return split
 
@@ -162,7 +161,7 @@ def _nonempty(split: Split, what: str, instead: str) -> Split:
 def _missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither equal nor different
+    except TypeError:  # comparing pandas' NA gives NA
         return True
 
 
@@ -177,11 +176,12 @@ def _scaffolds(smiles: Sequence[str]) -> list[str]:
         for row, text in enumerate(smiles):
             molecule, reason = read_molecule(Chem, text)
             if molecule is None:
-                raise InputError(
-                    f"Row {row + 1} has no scaffold, since {reason}: leave the row out."
-                )
+                raise InputError(f"Row {row + 1} has no scaffold because {reason}: remove the row.")
             try:
                 found.append(murcko.MurckoScaffoldSmiles(mol=molecule))
-            except (ValueError, RuntimeError):  # RDKit fails on a few; they stand for themselves
+            except (
+                ValueError,
+                RuntimeError,
+            ):  # RDKit fails on a few molecules; use the molecule itself
                 found.append(Chem.MolToSmiles(molecule, isomericSmiles=False))
     return found

@@ -1,4 +1,4 @@
-"""GraphStore: many graphs in a few tensors; batches are cut from it without a loop over graphs."""
+"""GraphStore: many graphs in a few tensors; builds batches without a loop over graphs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """Some graphs side by side, in the fields a network of PyTorch Geometric takes.
+    """A batch of graphs with the fields of PyTorch Geometric.
 
     Shapes: x [N, F] float, edge_index [2, E], edge_attr [E, D] float, batch [N];
-    y [B, T] targets of the graphs, y_node [N, T'] targets of the nodes (NaN: not known).
+    y [B, T] graph targets, y_node [N, T'] node targets (NaN: unknown).
     """
 
     x: Tensor | None
@@ -41,10 +41,10 @@ class GraphBatch:
 
 @dataclass(frozen=True, eq=False)
 class GraphStore:
-    """A data set as flat tensors; graph g owns nodes node_ptr[g]:node_ptr[g+1], likewise edges.
+    """A data set as flat tensors; graph g has nodes node_ptr[g]:node_ptr[g+1], likewise edges.
 
-    Node numbers in `edge_index` are local to each graph. Features may be kept small (bool, uint8);
-    a batch casts them to float32. The whole store moves to a GPU with `to`.
+    Node indices in `edge_index` are local to each graph. Features may be stored as bool or uint8; a
+    batch casts them to float32. `to` moves the whole store to a GPU.
 
     Shapes: node_ptr, edge_ptr [G + 1]; x [N, F]; edge_index [2, E]; edge_attr [E, D];
     y [G, T]; y_node [N, T'].
@@ -71,7 +71,7 @@ class GraphStore:
         for name, (value, dim, size) in expected.items():
             if value is not None and value.size(dim) != size:
                 raise InputError(
-                    f"GraphStore: {name} has {value.size(dim)} entries, but {size} are needed."
+                    f"GraphStore: {name} has {value.size(dim)} entries instead of {size}."
                 )
             if name in ("x", "edge_attr", "y", "y_node") and value is not None and value.dim() != 2:
                 raise InputError(f"GraphStore: {name} must have two dimensions, not {value.dim()}.")
@@ -81,12 +81,12 @@ class GraphStore:
 
     @property
     def num_nodes(self) -> Tensor:
-        """Nodes of every graph, [G]."""
+        """Number of nodes of each graph, [G]."""
         return self.node_ptr[1:] - self.node_ptr[:-1]
 
     @property
     def num_edges(self) -> Tensor:
-        """Directed edges of every graph, [G]."""
+        """Number of directed edges of each graph, [G]."""
         return self.edge_ptr[1:] - self.edge_ptr[:-1]
 
     @property
@@ -97,7 +97,7 @@ class GraphStore:
         return replace(self, **_moved(self, device, False))
 
     def select(self, graphs: Tensor | Sequence[int]) -> GraphStore:
-        """The store of these graphs, in this order."""
+        """A store of these graphs, in this order."""
         index = torch.as_tensor(graphs, dtype=torch.long, device=self.device)
         node_ptr, nodes = _expand(self.node_ptr, index)
         edge_ptr, edges = _expand(self.edge_ptr, index)
@@ -112,7 +112,7 @@ class GraphStore:
         )
 
     def batch(self, graphs: Tensor | Sequence[int] | None = None) -> GraphBatch:
-        """These graphs (all without an argument) side by side, ready for a network."""
+        """A batch of these graphs, by default of all."""
         part = self if graphs is None else self.select(graphs)
         graph = torch.arange(len(part), device=part.device)
         batch = graph.repeat_interleave(part.num_nodes, output_size=int(part.node_ptr[-1]))
@@ -130,7 +130,7 @@ class GraphStore:
         )
 
     def graph(self, g: int) -> Data:
-        """Graph number g as a PyG `Data`."""
+        """Graph g as a PyG `Data`."""
         from torch_geometric.data import Data
 
         one = self.batch([g])
@@ -145,16 +145,16 @@ class GraphStore:
 
     @classmethod
     def from_data_list(cls, graphs: Sequence[Data]) -> GraphStore:
-        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph), `y_node`, where all have them."""
+        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph) and `y_node`, if all have them."""
         if len(graphs) == 0:
-            raise InputError("There is no graph in the list: give at least one.")
+            raise InputError("The list contains no graphs: give at least one.")
         sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])
         edges = torch.tensor([int(g.edge_index.size(1)) for g in graphs])
         for number, graph in enumerate(graphs):
             top = int(graph.edge_index.max()) if graph.edge_index.numel() else -1
             if top >= int(sizes[number]):
                 raise InputError(
-                    f"Graph {number}: edge_index names node {top}, "
+                    f"Graph {number}: edge_index contains node {top}, "
                     f"but the graph has {int(sizes[number])} nodes."
                 )
         return cls(
@@ -173,7 +173,7 @@ def _pointer(sizes: Tensor) -> Tensor:
 
 
 def _expand(ptr: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """The pointer of the chosen segments and the positions of all their entries."""
+    """The pointer of the selected segments and the indices of their entries."""
     start, size = ptr[index], ptr[index + 1] - ptr[index]
     new_ptr = _pointer(size)
     total = int(new_ptr[-1])
@@ -202,8 +202,8 @@ def _gather(graphs: Sequence[Data], name: str, row_of_graph: bool = False) -> Te
         return None
     if not all(present):
         raise InputError(
-            f"Graph {present.index(False)} has no '{name}' while others have: "
-            "give it to all or to none."
+            f"Graph {present.index(False)} has no '{name}', but other graphs have: "
+            "add it to all or to none."
         )
     rows: list[Tensor] = []
     for number, value in enumerate(values):
@@ -212,7 +212,7 @@ def _gather(graphs: Sequence[Data], name: str, row_of_graph: bool = False) -> Te
         if rows and tensor.size(1) != rows[0].size(1):
             raise InputError(
                 f"Graph {number}: '{name}' has {tensor.size(1)} columns, "
-                f"the first graph {rows[0].size(1)}."
+                f"but that of the first graph has {rows[0].size(1)}."
             )
         rows.append(tensor)
     return torch.cat(rows)

@@ -1,4 +1,4 @@
-"""Writing a CSV file that is either complete or not there."""
+"""Write CSV files atomically: a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class AtomicCsvWriter:
-    """A context manager that appends frames to a temporary file beside `path`.
+    """A context manager that appends frames to a temporary file next to `path`.
 
-    The file takes its name when the block ends well and is removed when it does not, so an
-    interrupted run leaves what was there before. A name that ends in .gz is compressed, one with
-    .tsv in it is separated by tabs.
+    The file is renamed to `path` when the block succeeds and removed when it fails, so an interrupt
+    leaves the old file unchanged. A file name ending in .gz means gzip, one with .tsv means tabs.
     """
 
     def __init__(self, path: str | Path, columns: Sequence[str]) -> None:
@@ -38,7 +37,7 @@ class AtomicCsvWriter:
 
         self._new = Replacement(self.path)
         try:
-            # A name from a file, or of one, may hold half a character, which UTF-8 has no room for.
+            # Names may contain lone surrogates, which UTF-8 cannot encode.
             options: Any = {"encoding": "utf-8", "newline": "", "errors": "backslashreplace"}
             if self.path.suffix == ".gz":
                 self._stream = gzip.open(self._new.part, "wt", **options)
@@ -82,7 +81,7 @@ class AtomicCsvWriter:
     def _append(self, frame: pd.DataFrame, header: bool) -> None:
         if self._stream is None:
             raise RuntimeError("AtomicCsvWriter is used outside its with block.")
-        # Python's csv leaves a lone carriage return without quotes, and readers end the row there.
+        # Python's csv does not quote a lone carriage return, at which readers end the row.
         texts = frame.select_dtypes(exclude="number")
         risky = any("\r" in str(cell) for name in texts for cell in texts[name])
         frame.to_csv(
@@ -95,7 +94,9 @@ class AtomicCsvWriter:
         )
 
     def _discard(self) -> None:
-        with contextlib.suppress(OSError):  # closing flushes, which fails again on a full disk
+        with contextlib.suppress(
+            OSError
+        ):  # closing flushes the file, which fails again on a full disk
             if self._stream is not None:
                 self._stream.close()
         assert self._new is not None

@@ -1,9 +1,8 @@
-"""Reading tables: CSV, TSV (also gzipped) or Parquet, whole or in chunks of bounded size.
+"""Read tables (CSV, TSV, also gzipped, or Parquet), completely or in chunks.
 
-Every cell of a text table stays the text that was written: 'N', 'NA' and 'NaN' are not missing
-(the first two are molecules or close to it), only an empty cell is. Rows are indexed by the line
-of the file on which they begin (index name "line"), Parquet rows by their number from 1 (index
-name "row"), so that any later message can point at the place.
+The cells of a text table remain text, and only empty cells are missing: 'N', 'NA' and 'NaN' are
+not ('N' is a molecule). Rows are indexed by the line of the file on which they begin (index name
+"line"), Parquet rows by their number from 1 (index name "row"), so that messages can name them.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t")
 _SAMPLE_BYTES = 1 << 16
 _SAMPLE_RECORDS = 50
-# Characters of a cell and of a line; a file with longer ones is not a table.
+# Maximum characters of a cell and of a line.
 _MAX_LINE = 1 << 24
-# Characters after which a chunk ends, however few rows it has.
+# Maximum characters of a chunk.
 _CHUNK_CHARACTERS = 1 << 26
-# What text reading raises when the bytes are no (complete) text: decoding, gzip, then the rest.
+# Exceptions for files that are not (complete) text.
 _UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def table_columns(path: str | Path, *, separator: str | None = None) -> tuple[str, ...]:
-    """The column names of a table, in their order."""
+    """The column names of a table, in order."""
     file = existing_file(path)
     if _is_parquet(file):
         return _parquet_columns(file)
@@ -45,7 +44,7 @@ def table_columns(path: str | Path, *, separator: str | None = None) -> tuple[st
 def read_table(
     path: str | Path, columns: Sequence[str] | None = None, *, separator: str | None = None
 ) -> pd.DataFrame:
-    """The whole table, or the named columns of it in the order named."""
+    """Read a table, or the given columns in the given order."""
     import pandas as pd
 
     chunks = list(stream_table(path, columns, chunk_rows=65_536, separator=separator))
@@ -59,11 +58,10 @@ def stream_table(
     chunk_rows: int = 10_000,
     separator: str | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """The table in frames of at most `chunk_rows` rows; one is held at a time.
+    """Read a table in frames of at most `chunk_rows` rows, one at a time.
 
-    A frame has fewer rows if it is the last or if its cells are very long.
-
-    The file and its columns are checked in the call, rows are read as the iterator advances.
+    The last frame, and frames with very long cells, have fewer rows. The call checks the file and
+    its columns; the iterator reads the rows.
     """
     if chunk_rows < 1:
         raise InputError(f"chunk_rows is {chunk_rows}, but must be at least 1.")
@@ -78,12 +76,12 @@ def stream_table(
 
 
 def existing_file(path: str | Path) -> Path:
-    """The path of a readable file with something in it."""
+    """Check that a file is readable and not empty, and return its path."""
     file = Path(path)
     try:
         mode = file.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe may wait forever
-            raise InputError(f"{file} is a pipe or a device: save its content to a file first.")
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe may block forever
+            raise InputError(f"{file} is a pipe or device: save its content to a file first.")
         if stat.S_ISDIR(mode):
             raise InputError(f"{file} is a folder: give the path of a file in it.")
         with file.open("rb") as stream:
@@ -92,23 +90,23 @@ def existing_file(path: str | Path) -> Path:
         raise
     except FileNotFoundError as error:
         raise InputError(f"{file} does not exist: check the path.") from error
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: invalid file name
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{file} cannot be opened ({reason}): check the path.") from error
     if not first:
-        raise InputError(f"{file} is empty: give a file that has content.")
+        raise InputError(f"{file} is empty: give a file with content.")
     return file
 
 
 def require_columns(
     wanted: Sequence[str], available: Sequence[str], where: str | Path
 ) -> tuple[str, ...]:
-    """`wanted` as a tuple if all are available and named once; otherwise an InputError."""
+    """`wanted` as a tuple; an InputError if a column is missing or repeated."""
     if isinstance(wanted, str):
         raise InputError(f"The columns must be a list of names, not the text '{wanted}'.")
     for number, name in enumerate(wanted):
         if name in wanted[:number]:
-            raise InputError(f"{where}: column '{name}' is asked for twice: name it once.")
+            raise InputError(f"{where}: column '{name}' is given twice: name it once.")
         if name not in available:
             by_small = {other.casefold(): other for other in reversed(available)}
             close = difflib.get_close_matches(str(name).casefold(), by_small, n=1)
@@ -120,7 +118,7 @@ def require_columns(
 
 
 def free_names(wanted: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
-    """The wanted names for new columns; a name that is taken gets the end '_2', '_3', …"""
+    """Names of new columns; a name that is already taken gets the suffix '_2', '_3', …"""
     used = set(taken)
     names = []
     for name in wanted:
@@ -134,7 +132,7 @@ def free_names(wanted: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def listing(names: Sequence[object], limit: int = 20) -> str:
-    """Names in quotes, separated by commas, cut after `limit`."""
+    """Quoted names, separated by commas, at most `limit`."""
     text = ", ".join(f"'{shown(str(name))}'" for name in names[:limit])
     return text if len(names) <= limit else f"{text} and {len(names) - limit} more"
 
@@ -145,7 +143,7 @@ def _nonempty(chunks: Iterator[pd.DataFrame], file: Path) -> Iterator[pd.DataFra
         seen = True
         yield chunk
     if not seen:
-        raise InputError(f"{file} has a header but no row below it: add rows.")
+        raise InputError(f"{file} has a header but no rows: add rows.")
 
 
 # Text tables
@@ -165,7 +163,7 @@ def _text_chunks(
             if len(record) != len(names):
                 raise InputError(
                     f"{file}, line {line}: {len(record)} cells, but the header has "
-                    f"{len(names)}: mend the line (a cell that holds the separator needs quotes)."
+                    f"{len(names)}: fix the line (quote cells that contain the separator)."
                 )
             rows.append([record[position] or None for position in positions])
             lines.append(line)
@@ -185,12 +183,14 @@ def _frame(rows: list[list[str | None]], lines: list[int], names: tuple[str, ...
 
 
 def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record that is not a blank line, with the line on which it begins."""
-    # strict: a quote that is never closed is an error, not a cell that swallows the file.
+    """Each record except blank lines, with the line on which it begins."""
+    # strict: an unclosed quote is an error and does not swallow the rest of the file.
     reader = csv.reader(_lines(stream, file), delimiter=separator, strict=True)
     while True:
         line = reader.line_num + 1
-        usual = csv.field_size_limit(_MAX_LINE)  # of the whole process: for this record only
+        usual = csv.field_size_limit(
+            _MAX_LINE
+        )  # a global setting, so change it for this record only
         try:
             record = next(reader)
         except StopIteration:
@@ -203,8 +203,8 @@ def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int,
             raise _no_text(file) from error
         except OSError as error:
             raise InputError(
-                f"{file}, line {line}: the file cannot be read on ({error.strerror or error}): "
-                "copy it to another place."
+                f"{file}, line {line}: the file cannot be read ({error.strerror or error}): copy "
+                "it to another disk."
             ) from error
         finally:
             csv.field_size_limit(usual)
@@ -213,7 +213,7 @@ def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int,
 
 
 def _lines(stream: IO[str], file: Path) -> Iterator[str]:
-    """The lines of a stream, none of them without end."""
+    """The lines of a stream, of limited length."""
     number = 1
     while line := stream.readline(_MAX_LINE):
         if len(line) == _MAX_LINE:
@@ -238,7 +238,7 @@ def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
         for other in SEPARATORS:
             if other != separator and other in names[0]:
                 raise InputError(
-                    f"{file} has one column only, '{names[0]}': its separator seems to be "
+                    f"{file} has only one column, '{names[0]}': its separator seems to be "
                     f"{other!r}, not {separator!r}."
                 )
     _refuse_duplicates(names, file)
@@ -246,7 +246,7 @@ def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
 
 
 def _sniff(sample: str, file: Path) -> str:
-    """The separator that cuts the header into several names and most rows into as many cells."""
+    """The separator that splits header and rows into equally many cells, more than one."""
     best, best_score = "\t" if ".tsv" in file.suffixes else ",", (0.0, 0)
     for separator in SEPARATORS:
         widths: list[int] = []
@@ -256,7 +256,7 @@ def _sniff(sample: str, file: Path) -> str:
                 if len(widths) == _SAMPLE_RECORDS:
                     break
         except InputError:
-            pass  # the wrong separator can make quotes look broken, and the sample may end in one
+            pass  # a wrong separator may break quotes, and the sample may end inside one
         if widths and widths[0] > 1:
             score = (widths.count(widths[0]) / len(widths), widths[0])
             if score > best_score:
@@ -265,7 +265,7 @@ def _sniff(sample: str, file: Path) -> str:
 
 
 def _sample(file: Path) -> str:
-    """The first lines of the file, or an InputError if it does not look like a text table."""
+    """The first lines of the file; an InputError if it is not a text table."""
     with file.open("rb") as raw:
         start = raw.read(4)
     if start.startswith(b"PK\x03\x04"):
@@ -280,7 +280,7 @@ def _sample(file: Path) -> str:
     if "\0" in sample:
         raise InputError(f"{file} is not a table: give CSV, TSV (also gzipped) or Parquet.")
     if not sample.strip():
-        raise InputError(f"{file} holds nothing but blanks: give a table with a header.")
+        raise InputError(f"{file} contains only blanks: give a table with a header.")
     return sample
 
 
@@ -302,7 +302,7 @@ def _no_text(file: Path) -> InputError:
 def _refuse_duplicates(names: Sequence[str], file: Path) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"{file} has several columns called {listing(twice)}: rename them.")
+        raise InputError(f"{file} has several columns named {listing(twice)}: rename them.")
 
 
 # Parquet
@@ -320,7 +320,7 @@ def _parquet_columns(file: Path) -> tuple[str, ...]:
         except UnicodeDecodeError as error:
             raise InputError(f"{file}: the name of a column is not UTF-8: rename it.") from error
     if not names:
-        raise InputError(f"{file} has no columns: give a table that has some.")
+        raise InputError(f"{file} has no columns: give a table with columns.")
     _refuse_duplicates(names, file)
     return names
 
@@ -348,19 +348,19 @@ def _parquet_chunks(file: Path, chosen: tuple[str, ...], chunk_rows: int) -> Ite
 
 
 def _column(batch: Any, name: str, file: Path) -> pd.Series[Any]:
-    """A column by itself: what pandas noted about the table is not needed and may be damaged."""
+    """Read a single column, without the pandas metadata of the table, which may be damaged."""
     try:
         column = batch.column(name)
-        column.validate(full=True)  # pandas may keep the bytes of texts and decode them much later
-        # Whole numbers with gaps stay whole numbers: as floats they would lose digits.
+        column.validate(full=True)  # pandas may decode texts much later
+        # Integers with missing values remain integers: as floats they would lose digits.
         values: pd.Series[Any] = column.to_pandas(integer_object_nulls=True)
         if values.dtype.kind == "M":  # pandas cannot write years above 9999 in a time zone
             _ = str(values.min()), str(values.max())
-    except Exception as error:  # text that is no UTF-8, dates without end, time zones not known, …
+    except Exception as error:  # text that is not UTF-8, dates out of range, unknown time zones, …
         reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
         raise InputError(
             f"{file}, column '{shown(name)}' of type {batch.schema.field(name).type} cannot be "
-            f"read ({reason}): write it in another form or leave it out."
+            f"read ({reason}): convert or remove it."
         ) from error
     return values
 
@@ -376,4 +376,4 @@ def _parquet(file: Path) -> Any:
 
 
 def _damaged(file: Path) -> InputError:
-    return InputError(f"{file} is a damaged Parquet file: write it again.")
+    return InputError(f"{file} is a damaged Parquet file: create it again.")

@@ -1,4 +1,4 @@
-"""Target columns to numbers: regression values, or class numbers with the labels they stand for."""
+"""Encode target columns: regression values, or class indices with their labels."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 Task = Literal["regression", "classification"]
 TASKS = ("auto", "regression", "classification")
-# Text that means "not known"; for numbers also 'none', which may well name a class.
+# Text for missing values; for numbers also 'none', which may be the name of a class.
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>"})
 _MISSING_NUMBER = _MISSING | {"none"}
-# Numbers whose squares float32 can hold; errors are squared.
+# Bounds of numbers whose squares fit into float32, because errors are squared.
 _LARGEST, _SMALLEST = 1e18, 1e-18
-# What float32 may change in a target, in widths of the range of its column.
+# Maximum rounding error of a target in float32, relative to the range of its column.
 _LOST = 1e-2
 
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What the targets of a data set mean; enough to encode another table in the same way.
+    """The meaning of the targets, with which other tables are encoded in the same way.
 
-    `classes` holds the labels of every column in the order of their numbers; it is empty for
-    regression. One column may have any number of classes, several columns have two each.
+    `classes` has the labels of each column in the order of their indices; it is empty for
+    regression. A single column may have any number of classes, several columns have two each.
     """
 
     task: Task
@@ -63,7 +63,7 @@ class TargetSpec:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """`values` [rows, T] in float64: numbers, or class numbers from 0; NaN where not known."""
+    """`values` [rows, T] in float64: numbers or class indices; NaN if unknown."""
 
     values: Tensor
     spec: TargetSpec
@@ -72,20 +72,19 @@ class Targets:
 def parse_targets(
     frame: pd.DataFrame, names: Sequence[str], task: str = "auto", *, source: str = "the table"
 ) -> Targets:
-    """Read the columns `names` as targets and work out what they mean.
+    """Read the columns `names` as targets and infer their type.
 
-    With task="auto" the columns are classes if in most of their known cells there is no number
-    (text, True and False), or if each column has two different values only, both whole numbers;
-    they are regression values otherwise. Numbered classes, three or more, must be asked for with
-    task="classification".
+    With task="auto" the columns are classes if most known cells of one are not numbers (text, True
+    and False), or if each column has exactly two different values, both whole numbers. Otherwise
+    they are regression values. Three or more classes that are numbers need task="classification".
 
-    Labels are sorted by number where all are numbers, as text otherwise; 1, 1.0 and "1" are one
-    label. Messages name the row by the frame's index.
+    Labels are sorted as numbers if all are numbers, else as text; 1, 1.0 and "1" are one label.
+    Messages name rows by the frame's index.
     """
     if task not in TASKS:
         raise InputError(f"task is '{task}', but must be one of {listing(TASKS)}.")
     if len(names) == 0:
-        raise InputError("No target column is named: give at least one.")
+        raise InputError("No target column is given: name at least one.")
     chosen = require_columns(names, list(frame.columns), source)
     texts = [_texts(frame[name]) for name in chosen]
     for name, column in zip(chosen, texts, strict=True):
@@ -109,7 +108,7 @@ def parse_targets(
 
 
 def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the table") -> Tensor:
-    """The targets of `frame` in the meaning of `spec`: [rows, T] float64, NaN where not known."""
+    """Encode the targets of `frame` by `spec`: [rows, T] float64, NaN if unknown."""
     require_columns(spec.names, list(frame.columns), source)
     values = np.empty((len(frame), len(spec.names)))
     for column, name in enumerate(spec.names):
@@ -122,18 +121,18 @@ def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the 
 
 
 def place(frame: pd.DataFrame | pd.Series[Any], row: int) -> str:
-    """How a message names a row: by the name of the frame's index and its entry there."""
+    """The name of a row in messages: the name of the frame's index and the row's entry."""
     return f"{frame.index.name or 'row'} {frame.index[row]}"
 
 
 def _texts(column: pd.Series[Any]) -> list[str]:
-    """Every cell as stripped text, '' where missing."""
+    """Each cell as stripped text, '' if missing."""
     missing = column.isna().to_numpy()
     return ["" if gap else str(v).strip() for v, gap in zip(column.tolist(), missing, strict=True)]
 
 
 def _to_numbers(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Numbers where the text is one, NaN elsewhere."""
+    """The texts as numbers, NaN if they are none."""
     import pandas as pd
 
     numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
@@ -160,7 +159,7 @@ def _numbers(
     for row in np.flatnonzero(np.isnan(numbers)).tolist():
         text = texts[row]
         if text.casefold() not in _MISSING_NUMBER:
-            hint = "write decimals with a point" if "," in text else "mend it or leave it empty"
+            hint = "use a decimal point" if "," in text else "correct it or leave it empty"
             raise InputError(
                 f"{source}, {place(frame, row)}: target '{name}' is '{shown(text)}', "
                 f"which is not a number: {hint}, or use task='classification'."
@@ -168,7 +167,7 @@ def _numbers(
     for row in np.flatnonzero(np.abs(numbers) > _LARGEST).tolist():
         raise InputError(
             f"{source}, {place(frame, row)}: target '{name}' is '{shown(texts[row])}', infinite or "
-            "too large for float32: leave the cell empty, or take logarithms of the column."
+            "too large for float32: leave the cell empty, or take the logarithm of the column."
         )
     return numbers
 
@@ -185,7 +184,7 @@ def _refuse_constant(name: str, values: Tensor, source: str) -> None:
 
 
 def _refuse_lost(frame: pd.DataFrame, name: str, values: Tensor, source: str) -> None:
-    """Networks work in float32, where 1e-300 is 0 and 1e9 + 1 is 1e9."""
+    """Refuse values that float32, which networks use, cannot tell apart, as 1e9 and 1e9 + 1."""
     known = values[~values.isnan()]
     width = float(known.max() - known.min())
     lost = (values - values.float().double()).abs().nan_to_num()
@@ -193,15 +192,15 @@ def _refuse_lost(frame: pd.DataFrame, name: str, values: Tensor, source: str) ->
     if width < _SMALLEST or float(lost[row]) > _LOST * width:
         raise InputError(
             f"{source}, {place(frame, row)}: target '{name}' is {values[row].item():.15g}, but the "
-            f"values of its column differ by {width:.3g} at most, too little for float32: scale "
-            "the column, or subtract a constant."
+            f"values of its column differ by at most {width:.3g}, too little for float32: scale "
+            "the column or subtract a constant."
         )
 
 
 def _label(text: str) -> str:
-    """The label a cell stands for: whole numbers lose their '.0'."""
+    """The label of a cell: whole numbers lose their '.0'."""
     try:
-        number = float(text.replace("_", "?"))  # 1_0 is a name here, not Python's ten
+        number = float(text.replace("_", "?"))  # 1_0 is a label here, not the number 10
     except ValueError:
         return text
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else text
@@ -215,18 +214,18 @@ def _classes(name: str, texts: Sequence[str], columns: int, source: str) -> tupl
         labels = [labels[i] for i in np.argsort(numbers, kind="stable")]
     if len(labels) == 1:
         raise InputError(
-            f"{source}: target '{name}' has one class only, '{shown(labels[0])}': "
-            "a classifier needs at least two."
+            f"{source}: target '{name}' has only one class, '{shown(labels[0])}': "
+            "choose a column with at least two."
         )
     if columns > 1 and len(labels) > 2:
         raise InputError(
             f"{source}: target '{name}' has {len(labels)} classes, but several classification "
-            "targets need two each: train on it alone."
+            "targets need two each: train on this one alone."
         )
     if len(labels) > 10 and 2 * len(labels) > len(known):
         raise InputError(
             f"{source}: target '{name}' has {len(labels)} different labels in {len(known)} rows, "
-            "too many for classes: choose another column or task='regression'."
+            "too many for a classification: choose another column or task='regression'."
         )
     return tuple(labels)
 
@@ -243,7 +242,7 @@ def _class_numbers(
         if label not in number:
             raise InputError(
                 f"{source}, {place(frame, row)}: target '{name}' is '{shown(text)}', "
-                f"which is none of the classes {listing(classes)}."
+                f"which is not one of the classes {listing(classes)}."
             )
         values[row] = number[label]
     return values

@@ -1,9 +1,8 @@
-"""ZINC: penalised logP of molecules, as `torch_geometric.datasets.ZINC` gives it, packed.
+"""ZINC: penalised logP of molecules, as in `torch_geometric.datasets.ZINC`, packed.
 
-PyTorch Geometric's raw files are pickles, and reading a pickle runs whatever code it holds. So
-plain arrays (`zinc12k.npz`) are taken where they are there, the packed file in the cache after the
-first import, and pickles only from PyTorch Geometric's own download or where the caller trusts
-them.
+PyTorch Geometric's raw files are pickles, and reading a pickle runs the code in it. So we prefer
+plain arrays (`zinc12k.npz`), then the packed file that the first import leaves in the cache, and
+read pickles only from PyTorch Geometric's own download or if the caller trusts them.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ NUM_BOND_TYPES = 3
 _SPLITS = ("train", "val", "test")
 _RAW_FILES = tuple(f"{split}.{kind}" for kind in ("pickle", "index") for split in _SPLITS)
 _ARRAYS = "zinc12k.npz"
-_ARRAY_BYTES = 1 << 28  # as large as the file may be when it is unpacked
-_FORMAT = "1"  # of the packed file; a change makes old ones unused
+_ARRAY_BYTES = 1 << 28  # maximum uncompressed size of the file
+_FORMAT = "1"  # version of the packed file; files of other versions are ignored
 
 
 def zinc_splits(
@@ -48,14 +47,14 @@ def zinc_splits(
 
     Shapes: x [N, 28] and edge_attr [E, 3] one-hot atom and bond types (uint8), y [G, 1] float32.
 
-    The data are read from `data_dir`, else from the folder that SMPGNN_DATA names: plain arrays in
+    The data are read from `data_dir` or, by default, from the folder SMPGNN_DATA: plain arrays in
     `zinc/zinc12k.npz` or `zinc12k.npz`, or the raw files of PyTorch Geometric in `zinc/raw` or
-    `raw`. Where there are none they are downloaded. The folder is only read: what is downloaded and
-    packed is kept in `$XDG_CACHE_HOME/smpgnn` (`~/.cache/smpgnn`).
+    `raw`. If there are none, they are downloaded. The folder is never written to: downloads and
+    packed files are stored in `$XDG_CACHE_HOME/smpgnn` (`~/.cache/smpgnn`).
 
     Args:
-        trust_pickle: read raw files of the folder, which are pickles and can run any code. It is
-            needed once: after that the packed file is read.
+        trust_pickle: read the raw files of the folder, which are pickles and can run any code.
+            Needed once: later calls read the packed file.
     """
     folder = _given_folder(data_dir)
     arrays = _find_arrays(folder) if subset else None
@@ -70,12 +69,12 @@ def zinc_splits(
             return splits
         if not trust_pickle and raw != (cache / "raw").resolve():
             raise InputError(
-                f"{raw / _RAW_FILES[0]}: is a pickle, which can run any code as it is read: add "
+                f"{raw / _RAW_FILES[0]}: is a pickle, which can run any code when it is read: add "
                 "--trust-pickle (in Python trust_pickle=True) if you trust the file, or leave the "
                 "data folder out to download ZINC."
             )
     _remove_abandoned(cache)
-    # PyG takes whatever lies in its folder for complete, so it works in one that is thrown away.
+    # PyG assumes that files in its folder are complete, so give it a temporary folder.
     with tempfile.TemporaryDirectory(dir=cache, prefix="working-") as name:
         root = Path(name)
         if raw is not None:
@@ -83,7 +82,7 @@ def zinc_splits(
         splits = _processed(root, raw, subset)
         if raw is None:
             raw = (cache / "raw").resolve()
-            if not raw.is_dir():  # as it is if another process was faster
+            if not raw.is_dir():  # it exists if another process was faster
                 os.replace(root / "raw", raw)
     _save(splits, _packed_path(raw, subset, cache))
     return splits
@@ -99,21 +98,21 @@ def _cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"The cache folder {folder} cannot be made ({error.strerror}): "
-            "set XDG_CACHE_HOME to a folder that can be written to."
+            f"The cache folder {folder} cannot be created ({error.strerror}): "
+            "set XDG_CACHE_HOME to a writable folder."
         ) from error
     return folder
 
 
 def _given_folder(data_dir: str | Path | None) -> Path | None:
-    """The folder that the caller or the environment names."""
+    """The folder given by the caller or the environment."""
     given = data_dir if data_dir is not None else os.environ.get("SMPGNN_DATA") or None
     if given is None:
         return None
     folder = Path(given).expanduser()
     if not folder.is_dir():
         name = "SMPGNN_DATA" if data_dir is None else "data_dir"
-        raise InputError(f"{name} is {folder}, but there is no such folder.")
+        raise InputError(f"{name} is {folder}, which is not a folder: correct it.")
     return folder
 
 
@@ -138,7 +137,7 @@ def _find_raw(folder: Path | None, cache: Path) -> Path | None:
 
 
 def _packed_path(raw: Path, subset: bool, cache: Path) -> Path:
-    """Where the stores made from these raw files are kept; other files give another name."""
+    """The path of the packed file; its name depends on the raw files."""
     stats = [(raw / file).stat() for file in _RAW_FILES]
     parts = [_FORMAT, str(raw), *(f"{s.st_size} {s.st_mtime_ns}" for s in stats)]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -146,7 +145,7 @@ def _packed_path(raw: Path, subset: bool, cache: Path) -> Path:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Remove the working folders of processes that were killed; no import takes a day."""
+    """Remove the working folders of killed processes: those older than a day."""
     for folder in cache.glob("working-*"):
         with contextlib.suppress(OSError):
             if time.time() - folder.stat().st_mtime > 86_400:
@@ -164,11 +163,11 @@ def _link(target: Path, link: Path) -> None:
 
 
 def read_arrays(file: Path) -> Splits:
-    """The splits in a file of NumPy arrays, in which nothing can run.
+    """Read the splits from a file of NumPy arrays, which contains no code.
 
-    `split` (0 train, 1 val, 2 test), `nodes`, `edges` and `y` have an entry for each graph;
-    `atom_type` [N], `edge_index` [2, E] and `bond_type` [E] have those of all graphs one after the
-    other, with nodes numbered within each graph.
+    `split` (0 train, 1 val, 2 test), `nodes`, `edges` and `y` have one entry per graph;
+    `atom_type` [N], `edge_index` [2, E] and `bond_type` [E] are concatenated over the graphs, with
+    node indices local to each graph.
     """
     try:
         arrays = _plain_arrays(file)
@@ -181,7 +180,7 @@ def read_arrays(file: Path) -> Splits:
             raise ValueError(f"edge_index of shape {tuple(ends.shape)}")
         fine = bool((nodes > 0).all() and y.isfinite().all())
         if not fine or not bool(((ends >= 0) & (ends < sizes)).all()):
-            raise ValueError("numbers out of range")
+            raise ValueError("values out of range")
         whole = GraphStore(
             node_ptr=node_ptr,
             edge_ptr=edge_ptr,
@@ -198,7 +197,7 @@ def read_arrays(file: Path) -> Splits:
     except Exception as error:  # a damaged archive can raise anything
         reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
         raise InputError(
-            f"{file} does not hold ZINC as plain arrays ({reason}): copy it again or remove it."
+            f"{file} does not contain ZINC as plain arrays ({reason}): copy it again or remove it."
         ) from error
     return Splits(*(whole.select(part) for part in parts))
 
@@ -206,7 +205,7 @@ def read_arrays(file: Path) -> Splits:
 def _plain_arrays(file: Path) -> dict[str, Any]:
     with zipfile.ZipFile(file) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > _ARRAY_BYTES:
-            raise ValueError("too much for 12,000 molecules")
+            raise ValueError("too large for 12,000 molecules")
     with np.load(file, allow_pickle=False) as archive:
         whole = ("split", "nodes", "edges", "atom_type", "edge_index", "bond_type")
         arrays = {name: archive[name].astype(np.int64, casting="same_kind") for name in whole}
@@ -233,8 +232,8 @@ def _processed(root: Path, raw: Path | None, subset: bool) -> Splits:
         reason = f"{type(error).__name__}: {error}".replace("\n", " ").rstrip(".")
         if raw is None:
             raise InputError(
-                f"ZINC could not be downloaded ({reason}): name a folder with zinc/raw in it "
-                "by --data-dir or SMPGNN_DATA."
+                f"ZINC could not be downloaded ({reason}): give a folder that contains zinc/raw "
+                "with --data-dir or SMPGNN_DATA."
             ) from error
         raise InputError(
             f"The ZINC files in {raw} cannot be read ({reason}): copy the six raw files of "
@@ -244,9 +243,9 @@ def _processed(root: Path, raw: Path | None, subset: bool) -> Splits:
 
 
 def _packed(dataset: ZINC) -> GraphStore:
-    """The store of one split; PyG's collated tensors have local node numbers as ours have."""
+    """The store of one split; PyG's collated tensors have local node indices, as ours."""
     data, slices = dataset._data, dataset.slices
-    if slices is None:  # PyG's way to say that there is one molecule only
+    if slices is None:  # PyG has no slices if there is only one molecule
         slices = {
             "x": torch.tensor([0, data.x.size(0)]),
             "edge_index": torch.tensor([0, data.edge_index.size(1)]),
@@ -265,7 +264,7 @@ def _one_hot(types: Tensor, number: int, name: str) -> Tensor:
     """One-hot rows, [R, number] uint8."""
     if types.numel() and not 0 <= int(types.min()) <= int(types.max()) < number:
         raise InputError(
-            f"The ZINC files have {name} that is not one of the {number} of the benchmark: "
+            f"The ZINC files have {name} that is not one of the benchmark's {number}: "
             "copy the raw files of PyTorch Geometric's ZINC again."
         )
     rows = torch.zeros(types.numel(), number, dtype=torch.uint8)
@@ -289,7 +288,7 @@ def _save(splits: Splits, path: Path) -> None:
 
 
 def _load(path: Path) -> Splits | None:
-    """The packed stores, or None if the file is not there or is damaged."""
+    """The packed stores; None if the file is missing or damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -1,13 +1,13 @@
-"""SMILES in the representation of the ZINC benchmark: 28 atom types, Kekulé bonds 1, 2, 3.
+"""SMILES with the features of the ZINC benchmark: 28 atom types, Kekulé bond orders 1, 2, 3.
 
-An atom's type is its element, formal charge and the hydrogens that its bracket in RDKit's Kekulé
-SMILES names, none without a bracket. So 'C H1' is a stereo centre [C@H], not any CH, and a SMILES
-without stereo marks gives other types than one with them.
+An atom's type is its element, its formal charge and the number of hydrogens in its bracket in
+RDKit's Kekulé SMILES (0 without a bracket). So 'C H1' is a stereo centre [C@H], not any CH, and a
+SMILES without stereo marks gives different types than one with them.
 
-Types 0 to 20 were read off the 12,000 graphs of ZINC-12k, aligned atom by atom with their Kekulé
-SMILES: each (element, charge, hydrogens) has one number, without exception. Types 21 to 27 are
-rarer and do not occur there; they are those of the description of the full data set (TU Dortmund's
-collection of graph data sets).
+We derived types 0 to 20 from the 12,000 graphs of ZINC-12k, aligned atom by atom with their Kekulé
+SMILES: each (element, charge, hydrogens) has exactly one type. The rarer types 21 to 27 do not
+occur there; they are from the description of the full data set (TU Dortmund's collection of graph
+data sets).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from smpgnn.data.molecules import (
 )
 from smpgnn.errors import InputError
 
-# (element, formal charge, hydrogens in the bracket); the place in the list is the type.
+# (element, formal charge, hydrogens in the bracket); the index is the type.
 ATOM_TYPES: tuple[tuple[str, int, int], ...] = (
     ("C", 0, 0),
     ("O", 0, 0),
@@ -67,11 +67,11 @@ _TYPE = {key: number for number, key in enumerate(ATOM_TYPES)}
 class ZincFeaturizer:
     """One-hot atom types [N, 28] and bond types [E, 3] (column k - 1 for order k), as uint8.
 
-    With kekule="canonical" every SMILES of a molecule gives the same graph up to the order of its
-    atoms: double bonds are placed by `kekule_orders` on RDKit's canonical SMILES. That reproduces
-    11,987 of the 12,000 graphs of ZINC-12k from aromatic SMILES; the others differ in the Kekulé
-    form only. With kekule="written" a SMILES that is written in a Kekulé form keeps it, which
-    reproduces all 12,000 from the benchmark's Kekulé SMILES.
+    With kekule="canonical" all SMILES of a molecule give the same graph up to the order of its
+    atoms: `kekule_orders` places the double bonds on RDKit's canonical SMILES. This reproduces
+    11,987 of the 12,000 graphs of ZINC-12k from aromatic SMILES; the others differ only in the
+    Kekulé form. With kekule="written" a SMILES in a Kekulé form keeps it, which reproduces all
+    12,000 from the benchmark's Kekulé SMILES.
     """
 
     kekule: Literal["canonical", "written"] = "canonical"
@@ -90,7 +90,7 @@ class ZincFeaturizer:
         return NUM_BOND_TYPES
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
-        """Graphs of the readable rows; a row that cannot be used is an entry of `errors`."""
+        """Graphs of the valid rows; `errors` has an entry for each invalid row."""
         Chem = require_rdkit()
         from rdkit import rdBase
 
@@ -105,7 +105,7 @@ class ZincFeaturizer:
                     orders = self._orders(Chem, molecule, str(text))
                     keys = _atom_keys(Chem, molecule, orders)
                 except (ValueError, RuntimeError):  # what RDKit raises
-                    collector.errors[row] = "the molecule has no Kekulé form that RDKit can write"
+                    collector.errors[row] = "RDKit finds no Kekulé form of the molecule"
                     continue
                 reason = _outside(molecule, orders, keys)
                 if reason:
@@ -118,7 +118,7 @@ class ZincFeaturizer:
         return collector.table()
 
     def _orders(self, Chem: Any, molecule: Any, text: str) -> list[int]:
-        """The order of every bond of the molecule in its Kekulé form."""
+        """The order of each bond in the Kekulé form of the molecule."""
         if not any(atom.GetIsAromatic() for atom in atoms_of(molecule)):
             return kekule_orders(Chem, molecule)
         if self.kekule == "written":
@@ -127,7 +127,7 @@ class ZincFeaturizer:
         smiles = Chem.MolToSmiles(molecule)
         place = _output_order(molecule)
         canonical = Chem.MolFromSmiles(smiles)
-        # RDKit cannot read back each SMILES that it writes; then the given order has to do.
+        # RDKit cannot read every SMILES that it writes; then use the given atom order.
         if canonical is None or canonical.GetNumAtoms() != molecule.GetNumAtoms():
             return kekule_orders(Chem, molecule)
         orders = [0] * molecule.GetNumBonds()
@@ -138,18 +138,22 @@ class ZincFeaturizer:
 
 
 def _outside(molecule: Any, orders: list[int], keys: list[tuple[str, int, int]]) -> str:
-    """Why the molecule cannot be said in ZINC's vocabulary; '' if it can."""
+    """Why the molecule cannot be encoded with ZINC's types; '' if it can."""
     for number, key in enumerate(keys, start=1):
         if key not in _TYPE:
-            return f"atom {number} ({_spelled(key)}) is none of ZINC's {len(ATOM_TYPES)} atom types"
+            return (
+                f"atom {number} ({_spelled(key)}) is not one of ZINC's {len(ATOM_TYPES)} atom types"
+            )
     if 0 in orders:
         kind = molecule.GetBondWithIdx(orders.index(0)).GetBondType()
-        return f"a bond of type {str(kind).lower()} is none of ZINC's {NUM_BOND_TYPES} bond types"
+        return (
+            f"a bond of type {str(kind).lower()} is not one of ZINC's {NUM_BOND_TYPES} bond types"
+        )
     return ""
 
 
 def _written_orders(Chem: Any, molecule: Any, text: str) -> list[int] | None:
-    """Orders with the aromatic bonds as the text writes them; None if it writes them aromatic."""
+    """Bond orders as written in the text; None if it has aromatic bonds."""
     raw = Chem.MolFromSmiles(text.strip(), sanitize=False)
     if raw.GetNumAtoms() != molecule.GetNumAtoms():
         return None
@@ -164,9 +168,9 @@ def _written_orders(Chem: Any, molecule: Any, text: str) -> list[int] | None:
 
 
 def _atom_keys(Chem: Any, molecule: Any, orders: list[int]) -> list[tuple[str, int, int]]:
-    """(element, charge, hydrogens in the bracket) of every atom.
+    """(element, charge, hydrogens in the bracket) of each atom.
 
-    Only RDKit's writer knows which atoms get a bracket, so the Kekulé form is written and read.
+    Only RDKit's writer decides which atoms get a bracket, so we write and read the Kekulé form.
     """
     form = Chem.Mol(molecule)
     Chem.Kekulize(form, clearAromaticFlags=True)
@@ -183,7 +187,7 @@ def _atom_keys(Chem: Any, molecule: Any, orders: list[int]) -> list[tuple[str, i
 
 
 def _output_order(molecule: Any) -> list[int]:
-    """The atoms in the order of the SMILES written last."""
+    """The atoms in the order of the last SMILES that RDKit wrote."""
     return list(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
 
 

@@ -31,7 +31,7 @@ def evaluate_file(
         store = _graphs(model, path, labels)
     target = store.y_node if model.saved.spec.level == "node" else store.y
     if target is None or bool(target.isnan().all()):
-        raise InputError(f"{path}: no target is known: fill the column, or give --labels.")
+        raise InputError(f"{path}: has no known target: fill the column or give --labels.")
     return _metrics(model, store), notes
 
 
@@ -45,7 +45,7 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
     store = graphs_from_pyg(graphs, level=cast(Any, level))
     target = store.y if level == "graph" else store.y_node
     if target is None:
-        raise InputError("data: the graphs have no target: give each a 'y'.")
+        raise InputError("data: the graphs have no targets: add 'y' to each.")
     spec = target_spec(model.task)
     if target.size(1) != len(spec.names):
         raise InputError(
@@ -72,7 +72,9 @@ def target_spec(task: Task) -> TargetSpec:
         return TargetSpec("classification", (task.name,), (task.classes,))
     if isinstance(task, MultiLabel):
         return TargetSpec("classification", task.names, task.classes)
-    raise InputError("this model has targets that no table holds: leave the file out.")
+    raise InputError(
+        "this model has node and graph targets, which no table has: leave the file out."
+    )
 
 
 def _molecules(
@@ -86,7 +88,9 @@ def _molecules(
     values = encode_targets(frame, spec, source=str(path))
     found = model.featurize(frame[column].tolist())
     if len(found.store) == 0:
-        raise InputError(f"{path}: no row of column '{column}' is a molecule the model can read.")
+        raise InputError(
+            f"{path}: no row of column '{column}' is a valid molecule: check --smiles-column."
+        )
     return replace(found.store, y=values[found.index].float()), left_out(found, frame, path)
 
 
@@ -96,7 +100,7 @@ def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphS
 
     if "schema" not in model.saved.source:
         raise InputError(
-            "this model was trained from Python: evaluate it there, with "
+            "this model was trained from Python: evaluate it there with "
             "smpgnn.load(RUN).evaluate(graphs)."
         )
     schema = GraphSchema.from_dict(model.saved.source["schema"])

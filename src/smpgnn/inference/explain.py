@@ -101,7 +101,7 @@ def explain_store(
 def explained(task: Task) -> OneLevelTask:
     """The task, if its scores belong to graphs."""
     if not isinstance(task, OneLevelTask) or task.level != "graph":
-        raise InputError("only predictions for whole graphs can be explained, not those of nodes.")
+        raise InputError("node predictions cannot be explained: use a model with graph targets.")
     return task
 
 

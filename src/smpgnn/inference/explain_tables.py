@@ -205,7 +205,7 @@ def explain_table(
     columns = [*before, *scores, "error"]
     if columns.count(column) > 1:
         raise InputError(
-            f"{path}: explanations have a column '{column}' of their own: rename it in the input."
+            f"{path}: the output has its own column '{column}': rename it in the input."
         )
     rows = failed = 0
     missed = 0.0
@@ -251,7 +251,7 @@ def explain_graphs(
     scores = _score_columns(model)
     source = model.saved.source
     if "schema" not in source:
-        raise InputError("this model was trained from Python: explain with it from Python, too.")
+        raise InputError("this model was trained from Python: explain its predictions there.")
     with AtomicCsvWriter(output, [*_GRAPH, *scores, "error"]) as writer:
         table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
         found = _explained_store(model, table.store, steps, progress)

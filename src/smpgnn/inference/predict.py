@@ -135,7 +135,7 @@ class Model:
     def read(self, inputs: Any, verb: str) -> GraphStore | list[str | None]:
         """Inputs of a call as graphs, or the SMILES that they are."""
         if isinstance(inputs, str):
-            raise InputError(f"{verb} takes a list of SMILES, not one text: put it in brackets.")
+            raise InputError(f"{verb} takes a list of SMILES, not a string: put it in brackets.")
         if isinstance(inputs, GraphStore):
             return inputs
         items = list(inputs)
@@ -190,7 +190,7 @@ class Model:
             return ZincFeaturizer().featurize(smiles)
         if kind == "molecules":
             return MoleculeFeaturizer().featurize(smiles)
-        raise InputError("this model was trained on graphs, not on molecules: give it graphs.")
+        raise InputError("this model was trained on graphs: give it graphs, not SMILES.")
 
 
 def predict_table(
@@ -239,7 +239,7 @@ def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Writte
 
     source = model.saved.source
     if "schema" not in source:
-        raise InputError("this model was trained from Python: predict with it from Python, too.")
+        raise InputError("this model was trained from Python: predict with it there.")
     nodes = model.saved.spec.level == "node"
     new = [*model.task.columns(), "error"]
     columns = ["graph", *(["node"] if nodes else []), *new]

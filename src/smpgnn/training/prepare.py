@@ -159,8 +159,8 @@ def _properties(options: PropertiesOptions) -> Prepared:
     contexts = options.model in ("smp", "fast-smp") and options.identifiers == "onehot"
     if everywhere and not contexts:
         raise InputError(
-            "--source-marker 'every context': needs contexts with a row for every node: take "
-            "--model smp or fast-smp and --identifiers onehot."
+            "--source-marker 'every context': needs contexts with one row per node: use "
+            "--model smp or fast-smp with --identifiers onehot."
         )
     splits = property_splits(connected=cast(Any, options.connected))
     inputs = (Attribute("source", "number"), Attribute("value", "number"))
@@ -186,11 +186,11 @@ def _molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
 
     if not options.path:
         raise InputError(
-            "molecules: name the table, right after the task: "
+            "molecules: name the table right after the task, as in "
             "smpgnn train molecules data.csv --targets logS."
         )
     if not options.targets:
-        raise InputError("--targets: name the column to learn, as in: --targets logS.")
+        raise InputError("--targets: name the target column, as in --targets logS.")
     columns = [options.smiles_column, *options.targets]
     by_column = bool(options.split_column) and saved is None
     if by_column:
@@ -210,7 +210,7 @@ def _molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
         first = next(iter(found.errors.values()))
         raise InputError(
             f"{options.path}: no row of column '{options.smiles_column}' is a molecule "
-            f"(first: {first}): is it the right column?"
+            f"(first: {first}): check --smiles-column."
         )
     kept = found.index.tolist()
     store = replace(found.store, y=targets.values[found.index].float())
@@ -234,9 +234,9 @@ def _graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
     from smpgnn.data.graphs import read_graphs
 
     if not options.path:
-        raise InputError("graphs: name the file or folder, as in: smpgnn train graphs FOLDER.")
+        raise InputError("graphs: name the file or folder, as in smpgnn train graphs FOLDER.")
     if options.split_column and not options.targets:
-        raise InputError("--split-column: name the targets, too, with --targets.")
+        raise InputError("--split-column: name the targets as well, with --targets.")
     table = read_graphs(
         options.path,
         labels=options.labels or None,
@@ -246,7 +246,7 @@ def _graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
     )
     if table.schema.targets is None:
         raise InputError(
-            f"{options.path}: no target was found: name one with --targets, "
+            f"{options.path}: no target found: name one with --targets, "
             "or give a table with --labels."
         )
     given = _given_parts(options) if options.split_column and saved is None else None
@@ -328,15 +328,15 @@ def _own_data(
         if bool(target.isnan().all()):
             what = {"train": "training", "val": "validation", "test": "test"}[name]
             raise InputError(
-                f"{options_source(options)}: the {what} part has no known target: give more rows, "
-                "or split differently (--split-fractions)."
+                f"{options_source(options)}: the {what} split has no known target: give more rows "
+                "or change --split-fractions."
             )
     task: Task
     if targets.task == "regression":
         task = Regression.fit(targets.names, splits.train, level, options.objective)
     elif options.objective != "mae":
         raise InputError(
-            f"--objective {options.objective}: is for regression, and '{targets.names[0]}' holds "
+            f"--objective {options.objective}: is for regression, but '{targets.names[0]}' has "
             "classes: leave it out."
         )
     elif len(targets.names) == 1:
@@ -368,7 +368,7 @@ def _split(
         )
     if options.split == "scaffold":
         if smiles is None:
-            raise InputError("--split scaffold: only molecules have scaffolds; take random.")
+            raise InputError("--split scaffold: only molecules have scaffolds: use random.")
         return scaffold_split(smiles, options.split_fractions, options.seed)
     single = targets.task == "classification" and len(targets.names) == 1
     if single and store.y is not None:

@@ -114,7 +114,7 @@ class RunData:
         if change:
             raise InputError(
                 f"{content.source}: is not the data of this run: {change}; restore it, start a new "
-                "run, or test on all its rows with smpgnn evaluate RUN --data FILE."
+                "run, or evaluate all its rows with smpgnn evaluate RUN --data FILE."
             )
 
 

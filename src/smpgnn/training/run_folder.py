@@ -101,13 +101,13 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+            raise InputError(f"{self.path}: cannot be created: {error.strerror}.") from error
         lock = FileLock(self.path / "lock")
         try:
             lock.acquire(blocking=False)
         except Timeout as error:  # an OSError, too
             raise InputError(
-                f"{self.path}: another process is training here: wait for its end, or choose "
+                f"{self.path}: another process is training here: wait until it ends, or choose "
                 "another --output."
             ) from error
         except OSError as error:
@@ -126,10 +126,10 @@ class RunFolder:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be made: {error.strerror}.") from error
+            raise InputError(f"{self.path}: cannot be created: {error.strerror}.") from error
         else:
             raise InputError(
-                f"{self.path}: holds a run already: add --resume to go on with it, "
+                f"{self.path}: already contains a run: add --resume to continue it, "
                 "or choose another --output."
             )
 
@@ -143,7 +143,9 @@ class RunFolder:
     def read_options(self) -> TrainOptions:
         """The settings of the run; its data are where they were, whatever the working folder."""
         if not self.config.exists():
-            raise InputError(f"{self.path}: holds no run: there is no config.yaml in it.")
+            raise InputError(
+                f"{self.path}: contains no run (config.yaml is missing): name a run folder."
+            )
         options = from_config(read_config(self.config), str(self.config))
         files = self._read_data()["files"] if self.data.exists() else {}
         found = {
@@ -195,8 +197,8 @@ class RunFolder:
     def split_again(self) -> str:
         """A note on a run without a saved split."""
         return (
-            f"{self.path}: was begun by an older version, which kept no splits: the data are "
-            "split again, by the same seed."
+            f"{self.path}: was started by an older version, which did not save splits: the data "
+            "are split again with the same seed."
         )
 
     def _read_data(self) -> dict[str, Any]:
@@ -212,7 +214,7 @@ class RunFolder:
             and set(content["files"]) <= set(DATA)
         )
         if not whole:
-            raise InputError(f"{self.data}: is not of smpgnn, or was changed: {remedy}.")
+            raise InputError(f"{self.data}: was changed or not written by smpgnn: {remedy}.")
         return content
 
     def _check_file(self, path: Path, digest: Any, remedy: str) -> None:
@@ -220,7 +222,7 @@ class RunFolder:
         if not path.exists():
             raise InputError(f"{path}: is missing: {remedy}.")
         if file_digest(path) != digest:
-            raise InputError(f"{path}: was changed or damaged (its checksum differs): {remedy}.")
+            raise InputError(f"{path}: was changed or damaged (wrong checksum): {remedy}.")
 
     def tidy(self) -> None:
         """Remove what a process that was killed had half-written."""
@@ -241,7 +243,7 @@ class RunFolder:
         """What `write_metrics` wrote."""
         if not self.metrics.exists():
             return []
-        remedy = "--resume writes it anew"
+        remedy = "write it again with --resume"
         files = self.read_record().get("files")
         if isinstance(files, dict) and self.metrics.name in files:
             self._check_file(self.metrics, files[self.metrics.name], remedy)
@@ -281,12 +283,12 @@ class RunFolder:
         """What `write_record` wrote; empty for a run that is not finished."""
         if not self.record.exists():
             return {}
-        remedy = "restore it, or let --resume write it anew"
+        remedy = "restore it, or write it again with --resume"
         record = read_json(self.record, remedy)
         for name, kind in _RECORD.items():
             if not _fits(record.get(name), kind):
                 raise InputError(
-                    f"{self.record}: is not of smpgnn, or was changed ('{name}'): {remedy}."
+                    f"{self.record}: was changed or not written by smpgnn ('{name}'): {remedy}."
                 )
         return record
 
@@ -320,7 +322,7 @@ def default_output(options: TrainOptions) -> str:
 def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptions:
     """The settings of the run in `output`; of those `given` only where it runs may differ."""
     if not options.output:
-        raise InputError("--resume: name the run to go on with: --output RUN.")
+        raise InputError("--resume: name the run to continue with --output RUN.")
     folder = RunFolder(options.output)
     stored = folder.read_options()
     if stored.task_name() != options.task_name():
@@ -334,7 +336,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
         if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
             shown = name if name == "path" else "--" + name.replace("_", "-")
             raise InputError(
-                f"{shown} {wanted}: the run has {known}, and --resume goes on with its settings: "
+                f"{shown} {wanted}: the run has {known}, and --resume keeps its settings: "
                 "leave it out, or start a new run."
             )
     place = {name: getattr(options, name) for name in (*PLACE, *DATA) if name in given}

@@ -61,27 +61,28 @@ def load_model(path: str | Path) -> SavedModel:
         path = path / "model.safetensors"
         if not path.exists():
             raise InputError(
-                f"{path.parent}: holds no model.safetensors: is it a run that finished an epoch?"
+                f"{path.parent}: contains no model.safetensors: name a run with a finished epoch."
             )
     if not path.exists():
-        raise InputError(f"{path}: there is no such file or folder.")
+        raise InputError(f"{path}: no such file or folder.")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") not in (FORMAT, OLD_FORMAT):
-                raise InputError(f"{path}: a safetensors file, but not a model saved by smpgnn.")
+                raise InputError(
+                    f"{path}: is a safetensors file, but not a model of smpgnn: train one."
+                )
             fits = safetensors_fits(path.read_bytes())
             if fits is False or (fits is None and metadata["format"] == FORMAT):
                 raise InputError(
-                    f"{path}: was changed or damaged (its checksum differs): train it again or "
-                    "copy it anew."
+                    f"{path}: was changed or damaged (wrong checksum): train it or copy it again."
                 )
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except InputError:
         raise
     except (SafetensorError, OSError, ValueError) as error:
         raise InputError(
-            f"{path}: not a model of smpgnn, or cut off: train it again or copy it anew."
+            f"{path}: is incomplete or not a model of smpgnn: train it or copy it again."
         ) from error
     try:
         return _from_content(json.loads(metadata["content"]), weights)
@@ -99,10 +100,10 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
     spec = from_plain(NetworkSpec, content["spec"], "spec")
     task = task_from_dict(content["task"])
     if (task.node_outputs, task.graph_outputs) != (spec.node_outputs, spec.graph_outputs):
-        raise InputError("the task has other outputs than the network")
+        raise InputError("task and network have different outputs")
     source: dict[str, Any] = dict(content["source"])
     if source["kind"] not in SOURCES:
-        raise InputError(f"unknown kind of data {source['kind']!r}")
+        raise InputError(f"unknown data type {source['kind']!r}")
     if not isinstance(source.get("smiles_column", ""), str):
         raise InputError("source.smiles_column is not text")
     if "schema" in source:
@@ -115,7 +116,7 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
     if wanted != there:
         name = next(n for n in (*wanted, *there) if wanted.get(n) != there.get(n))
         raise InputError(
-            f"the weights '{name}' have the shape {_shape(there.get(name))}, but the network needs "
+            f"the weights '{name}' have shape {_shape(there.get(name))}, but the network needs "
             f"{_shape(wanted.get(name))}"
         )
     network = spec.build()
@@ -128,7 +129,9 @@ def _check_schema(schema: GraphSchema, spec: NetworkSpec) -> None:
     for attribute in (*schema.node_attributes, *schema.edge_attributes):
         width = {"number": 1, "category": len(attribute.categories)}.get(attribute.kind)
         if attribute.width != (attribute.width if width is None else width):
-            raise InputError(f"the attribute '{attribute.name}' has the width {attribute.width}")
+            raise InputError(
+                f"the attribute '{attribute.name}' has the wrong width {attribute.width}"
+            )
     if schema.node_channels != spec.in_channels:
         raise InputError(
             f"the node attributes have {schema.node_channels} channels, but the network takes "
@@ -137,7 +140,7 @@ def _check_schema(schema: GraphSchema, spec: NetworkSpec) -> None:
     targets = schema.targets
     labels = 0 if targets is None or targets.task == "regression" else len(targets.names)
     if targets is not None and len(targets.classes) != labels:
-        raise InputError("the targets have classes for other names")
+        raise InputError("targets and classes differ in number")
 
 
 def _shape(size: torch.Size | None) -> str:
@@ -149,7 +152,7 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: this machine has no usable GPU; take cpu or auto.")
+        raise InputError("--device cuda: this machine has no usable GPU: use cpu or auto.")
     if name not in ("cpu", "cuda"):
         raise InputError(f"--device must be auto, cpu or cuda, not {name!r}.")
     return torch.device(name)

@@ -144,7 +144,7 @@ class Regression(OneLevelTask):
             known = column[~column.isnan()]
             if known.numel() == 0:
                 raise InputError(
-                    f"target '{name}' has no value in the training part: split differently."
+                    f"target '{name}' has no value in the training split: split differently."
                 )
             means.append(known.mean().item())
             scales.append(known.std(correction=0).item() or 1.0)
@@ -437,7 +437,7 @@ def task_from_dict(content: dict[str, Any]) -> Task:
     values = dict(content)
     kind = values.pop("kind", None)
     if kind not in KINDS:
-        raise InputError(f"unknown kind of task {kind!r}: saved by a newer version?")
+        raise InputError(f"unknown task {kind!r}: it may be from a newer version")
     task = from_plain(KINDS[kind], values, "task")
     if isinstance(task, OneLevelTask) and task.level not in ("graph", "node"):
         raise InputError(f"task.level is {task.level!r}")
@@ -447,5 +447,5 @@ def task_from_dict(content: dict[str, Any]) -> Task:
     elif isinstance(task, MultiLabel):
         by_name = (task.names, task.classes)
     if len({len(values) for values in by_name}) > 1:
-        raise InputError("the task has values for other names")
+        raise InputError("the task has values for other targets")
     return task

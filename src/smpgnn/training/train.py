@@ -233,7 +233,7 @@ def evaluate_store(
             task.update(metrics, out, batch)
             keep(out, batch)
     if known == 0:
-        raise InputError("the data to evaluate on has no row whose target is known.")
+        raise InputError("the evaluation data have no known target: fill the target column.")
     values = {name: float(value) for name, value in task.results(metrics).items()}
     return {name: value for name, value in values.items() if not math.isnan(value)}
 
@@ -256,8 +256,8 @@ def _fit(
         raise
     except torch.OutOfMemoryError as error:
         raise InputError(
-            f"the memory of {trainer.strategy.root_device} ran out in training: start a new run "
-            f"with a lower --batch-size (now {data.batch_size}), --batch-rows or fewer layers."
+            f"out of memory on {trainer.strategy.root_device}: start a new run with a lower "
+            f"--batch-size (now {data.batch_size}) or --batch-rows, or with fewer layers."
         ) from error
     except Exception as error:
         if start is None or terminator.began:
@@ -266,13 +266,13 @@ def _fit(
             raise _damaged(start) from error
         reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
         raise InputError(
-            f"{start}: cannot be resumed from ({reason}): delete it to start the run anew."
+            f"{start}: cannot be resumed ({reason}): delete it to restart the run."
         ) from error
 
 
 def _damaged(path: str) -> InputError:
     return InputError(
-        f"{path}: is damaged, or no checkpoint of smpgnn: delete it to start the run anew."
+        f"{path}: is damaged or not a checkpoint of smpgnn: delete it to restart the run."
     )
 
 
@@ -296,12 +296,12 @@ def _check_checkpoint(path: str, module: GraphModule, *, sealed: bool) -> bool:
     except Exception as error:  # there is no end to what a damaged file may cause
         raise _damaged(path) from error
     if not whole or shapes != {name: value.shape for name, value in module.state_dict().items()}:
-        raise InputError(f"{path}: is not of this run: delete it to start the run anew.")
+        raise InputError(f"{path}: belongs to another run: delete it to restart the run.")
     for name, value in settings(module.options).items():
         if name in before and before[name] != value:
             raise InputError(
-                f"{Path(path).with_name('config.yaml')}: {name} is {value}, but the run began with "
-                f"{before[name]}: set it back, or start a new run."
+                f"{Path(path).with_name('config.yaml')}: {name} is {value}, but the run has "
+                f"{before[name]}: change it back, or start a new run."
             )
     return bool(fits)
 
@@ -310,18 +310,18 @@ def _check_devices(options: TrainOptions, device: torch.device) -> None:
     started = started_processes()
     if started not in (1, options.devices * options.nodes):
         raise InputError(
-            f"--devices {options.devices} --nodes {options.nodes}: but {started} processes were "
-            "started: give the numbers that torchrun or srun was given."
+            f"--devices {options.devices} --nodes {options.nodes}: {started} processes were "
+            "started: use the same numbers as for torchrun or srun."
         )
     if options.auto_batch and options.devices * options.nodes > 1:
         raise InputError(  # each would see other free memory, and cut other batches
-            "--auto-batch: several processes need the same batches: set --batch-rows instead."
+            "--auto-batch: works with one process only: set --batch-rows instead."
         )
     on_gpu = device.type == "cuda"
     there = torch.cuda.device_count() if on_gpu else max(8, os.cpu_count() or 1)
     if options.devices > there:
         what = f"{there} GPU" if on_gpu else f"{os.cpu_count()} processors"
-        raise InputError(f"--devices {options.devices}: this machine has {what}.")
+        raise InputError(f"--devices {options.devices}: this machine has only {what}.")
 
 
 def records_steps(

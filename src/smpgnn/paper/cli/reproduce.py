@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Any
 
-from smpgnn.cli.arguments import whole_number
+from smpgnn.cli.arguments import DATA_DIR, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import ZincOptions
@@ -28,52 +28,49 @@ def add_reproduce(verbs: Any) -> None:
     names = ", ".join([*TABLES, *SELECTIONS])
     parser = verbs.add_parser(
         "reproduce",
-        help="train what a table of the paper needs",
-        description="Train what a table of the paper needs, in parallel; what a record answers is "
-        "skipped, and what was interrupted goes on.",
+        help="train the models of the paper's tables",
+        description="Train the models of the paper's tables, in parallel. Trainings that have a "
+        "record are skipped; interrupted ones are resumed.",
         epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
     )
-    add = parser.add_argument
-    add("tables", metavar="TABLE", nargs="+", help=f"one or several of: {names}; or all")
-    add(
-        "--rows",
-        metavar="ROW",
-        nargs="+",
-        default=[],
-        help="methods, as in the table or gin-degree",
-    )
+    add = parser.add_argument_group("what to train").add_argument
+    add("tables", metavar="TABLE", nargs="+", help=f"one or more of: {names}; or all")
+    add("--rows", metavar="ROW", nargs="+", default=[], help="methods, as in the table or by name")
     add("--cells", metavar="CELL", nargs="+", default=[], help="columns, such as 4-12 or in-4")
     add("--seeds", metavar="S", nargs="+", type=whole_number(0, 2**32 - 1), default=[0, 1, 2],
         help="default: 0 1 2")  # fmt: skip
-    add("--protocol", choices=tuple(PROTOCOLS), default="modern", help="how all rows are trained")
+    add("--protocol", choices=tuple(PROTOCOLS), default="modern", help="how to train all rows")
     add(
         "--search",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="choose learning rates on held-back training data, where the protocol says so",
+        help="choose learning rates on held-out training data if the protocol says so",
     )
+    add("--again", action="store_true", help="replace records made with other settings")
+    add("--dry-run", action="store_true", help="list what would be trained and exit")
+    folders = parser.add_argument_group("data and results")
+    add = folders.add_argument
+    add("--results", metavar="DIR", default="results", help="folder of the records")
+    add("--work-dir", metavar="DIR", default="runs/reproduce", help="folder of the runs and logs")
+    add("--data-dir", metavar="DIR", default="", help=DATA_DIR)
+    add_trust_pickle(folders)
+    add = parser.add_argument_group("hardware").add_argument
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to train")
     add(
         "--jobs",
         metavar="N",
         type=whole_number(1, 1000),
         default=1,
-        help="trainings at a time (default: 1)",
+        help="parallel trainings (default: 1)",
     )
-    add("--minutes", metavar="M", type=float, default=0.0, help="stop after so long; 0: never")
-    add("--results", metavar="D", default="results", help="folder of the records")
-    add("--work-dir", metavar="D", default="runs/reproduce", help="folder of the runs and logs")
-    add("--data-dir", metavar="D", default="", help="folder with the data sets")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    add_trust_pickle(parser)
-    add("--dry-run", action="store_true", help="list what would be trained, and leave")
-    add("--again", action="store_true", help="replace records that were made with other settings")
-    smaller = parser.add_argument_group("smaller runs, whose records are marked as reduced")
+    add("--minutes", metavar="M", type=float, default=0.0, help="stop after M minutes; 0: never")
+    add = parser.add_argument_group(
+        "smaller runs, whose records are marked as reduced"
+    ).add_argument
     most = whole_number(1, 10**7)
-    smaller.add_argument("--epochs", metavar="N", type=most, help="passes over the training data")
-    smaller.add_argument("--samples", metavar="N", type=most, help="graphs to train and test on")
-    smaller.add_argument(
-        "--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train"
-    )
+    add("--epochs", metavar="N", type=most, help="maximum number of epochs")
+    add("--samples", metavar="N", type=most, help="number of training and test graphs")
+    add("--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train")
     parser.set_defaults(parser=parser)
 
 
