@@ -218,7 +218,7 @@ def test_every_network_of_the_catalogue_equals_the_cpu(entry: Entry) -> None:
         torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, about its own insides
+@pytest.mark.filterwarnings("ignore")  # of the compiler, about its own insides
 @pytest.mark.parametrize("network", ["default with edges", "fast", "multi-task"])
 def test_torch_compile_gives_the_same(network: str) -> None:
     edge_channels, make = NETWORKS[network]

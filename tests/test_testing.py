@@ -182,7 +182,7 @@ def test_an_empty_graph_may_stand_among_the_graphs(place: int, level: str) -> No
 
 
 @pytest.mark.parametrize(
-    "module", ["testing", "context", "layers.base", "models.smp", "transforms"]
+    "module", ["testing", "contexts.context", "layers.base", "models.smp", "contexts.transforms"]
 )
 def test_examples_in_docstrings_run(module: str) -> None:
     assert doctest.testmod(importlib.import_module(f"smpgnn.{module}")).failed == 0

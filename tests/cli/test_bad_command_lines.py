@@ -157,12 +157,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predictions to nowhere": ("predict RUN data.csv -o no/where.csv", "create "),
     "predictions to a device": ("predict RUN data.csv -o /dev/full", "not a regular file"),
     "predictions under a file": ("predict RUN data.csv -o data.csv/o.csv", "data.csv/o.csv"),
-    "a page into a folder": ("report --results records -o .", "'.': is a folder: give the name of"),
-    "a page without a name": ("report --results records --output=", "give the name of a file"),
-    "a page of a long name": ("report --results records -o " + "a" * 300, "File name too long"),
-    "tables into a folder": ("report --results records --markdown graphs", "is a folder: give"),
-    "a page under a file": ("report --results records -o data.csv/p.html", "cannot be written"),
-    "counts into a folder": ("theory expressivity -o graphs", "'graphs': is a folder: give the"),
+    "a page into a folder": ("paper report --results r -o .", "'.': is a folder: give"),
+    "a page without a name": ("paper report --results r --output=", "give the name of a file"),
+    "a page of a long name": ("paper report --results r -o " + "a" * 300, "File name too long"),
+    "tables into a folder": ("paper report --results r --markdown graphs", "is a folder: give"),
+    "a page under a file": ("paper report --results r -o data.csv/p.html", "cannot be written"),
+    "counts into a folder": ("paper theory expressivity -o graphs", "'graphs': is a folder"),
     # going on
     "resume without a name": ("train cycles --resume", "--resume: name the run to go on with"),
     "resume of nothing": ("train cycles --output none --resume", "none: holds no run"),
@@ -265,7 +265,7 @@ def place(
     (folder / "DAMAGED" / "run.json").write_text('{"test": ')
     (folder / "RUN").symlink_to(size_run)
     (folder / "KIND").symlink_to(kind_run)
-    (folder / "records").mkdir()
+    (folder / "r").mkdir()
     os.mkfifo(folder / "pipe.yaml")
     return folder
 

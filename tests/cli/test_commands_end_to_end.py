@@ -75,7 +75,9 @@ def test_a_run_of_ones_own_name_is_under_runs(
 
 
 def test_regression_of_molecules(size_run: Path, home: Path, tmp_path: Path) -> None:
-    assert json.loads(done("evaluate", size_run, "--json").out) == record(size_run)["test"]
+    assert json.loads(done("evaluate", size_run, "--json").out) == pytest.approx(
+        record(size_run)["test"]
+    )
     found = done("evaluate", size_run, home / "data.csv")
     assert re.match(r".*data\.csv: mae \d+\.\d{4}  mse \d+\.\d{4}\n", found.out)
     done("predict", size_run, home / "data.csv", "-o", tmp_path / "out.csv")
@@ -178,7 +180,7 @@ def test_graph_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(properties, "property_splits", few)
     run = tmp_path / "run"
     done("train", "properties", *SMALL, "--epochs", "1", "--output", run)
-    assert json.loads(done("evaluate", run, "--json").out) == record(run)["test"]
+    assert json.loads(done("evaluate", run, "--json").out) == pytest.approx(record(run)["test"])
     assert "predicted_conn" in done("info", run).out
     assert re.search(r"train +12 graphs, 7\.0 nodes \(at most 8\)", done("info", "properties").out)
 

@@ -151,5 +151,5 @@ def test_bad_words_are_one_sentence(words: str, message: str) -> None:
 
 @pytest.mark.parametrize("verb", ["reproduce", "report"])
 def test_help_shows_examples(verb: str) -> None:
-    found = done(verb, "--help").out
-    assert f"smpgnn {verb}" in found.split("examples:", 1)[1]
+    found = done("paper", verb, "--help").out
+    assert f"smpgnn paper {verb}" in found.split("examples:", 1)[1]

@@ -67,6 +67,8 @@ def explain(arguments: argparse.Namespace) -> int:
         _say_failed(failed)
         _say_missed(missed)
         return 0
+    if arguments.figures and Path(arguments.figures).is_file():
+        raise InputError(f"--figures {arguments.figures}: is a file: give the name of a folder.")
     existing_file(arguments.data)
     rows, failed, missed = explain_table(
         model,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiments.made_records import made, write
+from paper.experiments.made_records import made, write
 
 from smpgnn.errors import InputError
 from smpgnn.paper.experiments.plan import Plan, Request, make_plan

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
-from experiments.made_records import made
+from paper.experiments.made_records import made
 
 from smpgnn.errors import InputError
 from smpgnn.paper.experiments.records import (

@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from cli.commands import done
-from experiments.made_records import made, write
-from report.page_reader import read
+from paper.experiments.made_records import made, write
+from paper.report.page_reader import read
 
 from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.tables import TABLES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from experiments.made_records import made, write
 from hypothesis import given
 from hypothesis import strategies as st
+from paper.experiments.made_records import made, write
 
 from smpgnn.paper.report.collect import collect
 from smpgnn.paper.report.markdown import markdown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from experiments.made_records import made, write
-from report.page_reader import read
+from paper.experiments.made_records import made, write
+from paper.report.page_reader import read
 
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.collect import collect

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.made_records import made, write
-from report.page_reader import read
+from paper.experiments.made_records import made, write
+from paper.report.page_reader import read
 
 from smpgnn.errors import InputError
 from smpgnn.paper.experiments.records import Curves

@@ -25,7 +25,7 @@ def test_listing_says_what_the_module_says(listing) -> None:  # type: ignore[no-
 
 def test_names_are_unique_and_all_modules_with_a_program_are_listed() -> None:
     assert len(BY_NAME) == len(LISTINGS)
-    folder = ROOT / "src" / "smpgnn" / "theory"
+    folder = ROOT / "src" / "smpgnn" / "paper" / "theory"
     modules = {
         path.stem
         for path in folder.glob("*.py")
