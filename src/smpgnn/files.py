@@ -110,6 +110,14 @@ class Replacement:
             raise InputError(f"{self.path}: is write-protected: choose another name.")
 
 
+def file_name(name: str) -> str:
+    """Small letters and digits; whatever stands between them becomes one '-'.
+
+    'GIN + rand id' is 'gin-rand-id', the cell '4 12' is '4-12'.
+    """
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary name beside `path`; renamed to it on success, removed on failure."""

@@ -101,9 +101,8 @@ def _say_missed(missed: float) -> None:
 def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:
     if folder is None:
         return lambda molecule, row: None
-    from smpgnn.files import write_text
+    from smpgnn.files import file_name, write_text
     from smpgnn.inference.draw_molecules import molecules_svg
-    from smpgnn.paper.experiments.names import file_name
 
     place = Path(folder)
 

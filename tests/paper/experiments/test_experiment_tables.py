@@ -10,9 +10,10 @@ from smpgnn.config.catalogue import MODELS
 from smpgnn.config.options import CyclesOptions, TrainOptions
 from smpgnn.data.cycles import CYCLE_SIZES, OOD_SIZES
 from smpgnn.errors import InputError
+from smpgnn.files import file_name
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops.backend import WIDEST
-from smpgnn.paper.experiments.names import file_name, pick
+from smpgnn.paper.experiments.names import pick
 from smpgnn.paper.experiments.paper import paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS, Reduction, run_options, same_settings
 from smpgnn.paper.experiments.protocol import settings_of as settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from smpgnn.paper.experiments.names import file_name
+from smpgnn.files import file_name
 from smpgnn.paper.experiments.table import Cell, Row, Table, Training
 
 _SIZES = {4: (12, 20, 28, 36), 6: (20, 31, 42, 56), 8: (28, 50, 66, 72)}

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from smpgnn.errors import InputError
-
-
-def file_name(name: str) -> str:
-    """Small letters and digits; whatever stands between them becomes one '-'.
-
-    'GIN + rand id' is 'gin-rand-id', the cell '4 12' is '4-12'.
-    """
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+from smpgnn.files import file_name
 
 
 def pick(wanted: Iterable[str], known: Iterable[str], what: str) -> list[str]:

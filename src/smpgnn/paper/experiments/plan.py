@@ -8,7 +8,8 @@ from pathlib import Path
 
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError
-from smpgnn.paper.experiments.names import file_name, pick
+from smpgnn.files import file_name
+from smpgnn.paper.experiments.names import pick
 from smpgnn.paper.experiments.protocol import (
     CHOSEN,
     PROTOCOLS,

@@ -1,7 +1,7 @@
 """Records: one JSON file for each answered cell and seed, without weights.
 
 results/<table>/<row>/<cell>-seed<S>.json, where table is as it is and row and cell are turned
-into file names by `smpgnn.paper.experiments.names.file_name`; inside, the names are those of the
+into file names by `smpgnn.files.file_name`; inside, the names are those of the
 paper's data. The choice of a learning rate is kept beside them, in search-<training>.json.
 """
 
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smpgnn.errors import InputError
-from smpgnn.files import write_text
-from smpgnn.paper.experiments.names import file_name
+from smpgnn.files import file_name, write_text
 from smpgnn.paper.experiments.paper import column_name
 
 FORMAT = 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from smpgnn.paper.experiments.names import file_name
+from smpgnn.files import file_name
 from smpgnn.paper.experiments.parts import PARTS_NOTE, SMP, parts_of_smp
 from smpgnn.paper.experiments.table import Cell, Row, Table, Training
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smpgnn.errors import InputError
-from smpgnn.paper.experiments.names import file_name
+from smpgnn.files import file_name
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
 from smpgnn.paper.experiments.records import Record, read_records

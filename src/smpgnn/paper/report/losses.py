@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
-from smpgnn.paper.experiments.names import file_name
+from smpgnn.files import file_name
 from smpgnn.paper.experiments.table import Selection
 from smpgnn.paper.experiments.tables import SELECTIONS
 from smpgnn.paper.report.collect import Report, TableReport
