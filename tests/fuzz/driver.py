@@ -65,7 +65,9 @@ class Driver:
     """
 
     def __init__(self, models: Path, keep: Path, scratch: Path) -> None:
-        self.models, self.keep, self.scratch = models.resolve(), keep.resolve(), scratch.resolve()
+        self.keep, self.scratch = keep.resolve(), scratch.resolve()
+        # not the data beside them, which a case might write to
+        self.runs = [file.parent for file in sorted(models.resolve().glob("*/config.yaml"))]
 
     def run(
         self,
@@ -79,7 +81,7 @@ class Driver:
     ) -> Report:
         """Try cases `first`, `first + 1`, …, each made from the seed and its number alone."""
         report = Report(name, seed)
-        names = [model.name for model in self.models.iterdir()]
+        names = [run.name for run in self.runs]
         with self._place() as folder, Program(names) as program, _Watch() as watch:
             number = first
             while report.seconds < seconds and report.cases != most:
@@ -100,11 +102,11 @@ class Driver:
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[Path]:
-        """The working folder of the cases, with a link to each model."""
+        """The working folder of the cases, with a link to each trained model."""
         folder = self.scratch / "work"
         folder.mkdir()
-        for model in self.models.iterdir():
-            (folder / model.name).symlink_to(model)
+        for run in self.runs:
+            (folder / run.name).symlink_to(run)
         here = Path.cwd()
         os.chdir(folder)
         try:
@@ -163,9 +165,9 @@ class Driver:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         failure.case.save(folder)
-        for model in self.models.iterdir():
-            if model.name in failure.case.words and not (folder / model.name).exists():
-                shutil.copytree(model, folder / model.name)
+        for run in self.runs:
+            if run.name in failure.case.words and not (folder / run.name).exists():
+                shutil.copytree(run, folder / run.name)
         _write_command(folder / "command.sh", failure.case)
         text = f"{failure.what}\n\n{failure.outcome.err}\n{failure.outcome.error}"
         (folder / "what.txt").write_text(text, "utf-8", "backslashreplace")

@@ -73,9 +73,16 @@ class Program:
         self._trains = self._inside = False
 
     def __enter__(self) -> Program:
+        try:
+            self._open()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _open(self) -> None:
         from pytorch_lightning import Trainer
 
-        from smpgnn.cli import interrupts
         from smpgnn.cli import main as entry
         from smpgnn.inference import predict
 
@@ -91,13 +98,16 @@ class Program:
         def load_model(path: str | Path) -> Any:
             return (loaded if path in self.models else load)(path)
 
+        def interrupt(status: int) -> NoReturn:
+            raise KeyboardInterrupt
+
         def no_network(*_: object) -> NoReturn:
             raise OSError("there is no network")
 
         cache = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(mock.patch.object(entry, "build_parser", parser))
         # while libraries are imported, Ctrl-C ends the process, and would end this one
-        stack.enter_context(mock.patch.object(interrupts, "_leave", interrupts._raise))
+        stack.enter_context(mock.patch.object(os, "_exit", interrupt))
         stack.enter_context(mock.patch.object(Trainer, "fit", start))
         stack.enter_context(mock.patch.object(predict, "load_model", load_model))
         stack.enter_context(mock.patch.object(socket.socket, "connect", no_network))
@@ -112,7 +122,6 @@ class Program:
         limit = _memory("VmSize") + (self.memory + 1300) * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (int(limit), hard))
         stack.callback(resource.setrlimit, resource.RLIMIT_AS, (soft, hard))
-        return self
 
     def __exit__(
         self,

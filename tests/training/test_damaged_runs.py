@@ -116,12 +116,13 @@ def test_records_that_are_wrong_with_a_checksum_that_fits_are_refused(run: Path)
     del content["sha256"]
     for wrong in ({"targets": "b"}, {"columns": [1]}, {"files": []}, {"inputs": 3}):
         folder.data.write_text(to_json({**content, **wrong}))
-        with pytest.raises(InputError, match=r"data\.json: is not of smpgnn, or was changed"):
+        with pytest.raises(InputError, match=r"data\.json: was changed or not written"):
             folder.read_data()
-    folder.splits.write_text("row,split\n1,all\n")
-    folder.data.write_text(to_json({**content, "splits": file_digest(folder.splits)}))
-    with pytest.raises(InputError, match=r"splits\.csv: was changed or damaged"):
-        folder.read_data()
+    for wrong_line in ("1,all", "1000000000000,train"):
+        folder.splits.write_text(f"row,split\n{wrong_line}\n")
+        folder.data.write_text(to_json({**content, "splits": file_digest(folder.splits)}))
+        with pytest.raises(InputError, match=r"splits\.csv: was changed or damaged"):
+            folder.read_data()
 
 
 @pytest.mark.parametrize("name", ["run.json", "metrics.csv", "curves.png"])

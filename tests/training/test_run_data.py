@@ -265,6 +265,8 @@ def test_a_table_of_splits_comes_back() -> None:
         split, SplitTable.from_csv(table.to_csv()).split_of_nodes(pointer), strict=True
     ):
         assert torch.equal(part, other)
+    with pytest.raises(InputError, match="names a node that its graph does not have"):
+        SplitTable.from_csv("row,node,split\n1,3,train\n").split_of_nodes(pointer)
 
 
 @pytest.fixture

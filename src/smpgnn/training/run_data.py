@@ -57,6 +57,8 @@ class SplitTable:
         """The nodes of each split, counted through all graphs."""
         assert self.node is not None
         position = node_ptr[self.row] + self.node
+        if bool((position >= node_ptr[self.row + 1]).any()):
+            raise InputError("splits.csv: names a node that its graph does not have: restore it.")
         return Split(*(position[self.part == number] for number in range(3)))
 
     def of(self, part: str) -> SplitTable:

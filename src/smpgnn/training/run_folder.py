@@ -188,6 +188,8 @@ class RunFolder:
         )
         try:
             splits = SplitTable.from_csv(self.splits.read_text(encoding="utf-8"))
+            if int(splits.row.max()) >= fingerprint.rows:
+                raise ValueError("more rows than the data have")
         except (OSError, ValueError, OverflowError, csv.Error) as error:
             raise InputError(
                 f"{self.splits}: was changed or damaged: restore it, or start a new run."
