@@ -97,7 +97,7 @@ class Program:
         cache = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(mock.patch.object(entry, "build_parser", parser))
         # while libraries are imported, Ctrl-C ends the process, and would end this one
-        stack.enter_context(mock.patch.object(interrupts, "_leave", interrupts._raise))
+        stack.enter_context(mock.patch.object(interrupts, "_exit", interrupts._raise))
         stack.enter_context(mock.patch.object(Trainer, "fit", start))
         stack.enter_context(mock.patch.object(predict, "load_model", load_model))
         stack.enter_context(mock.patch.object(socket.socket, "connect", no_network))
