@@ -116,7 +116,7 @@ def test_records_that_are_wrong_with_a_checksum_that_fits_are_refused(run: Path)
     del content["sha256"]
     for wrong in ({"targets": "b"}, {"columns": [1]}, {"files": []}, {"inputs": 3}):
         folder.data.write_text(to_json({**content, **wrong}))
-        with pytest.raises(InputError, match=r"data\.json: is not of smpgnn, or was changed"):
+        with pytest.raises(InputError, match=r"data\.json: was changed or not written by smpgnn"):
             folder.read_data()
     folder.splits.write_text("row,split\n1,all\n")
     folder.data.write_text(to_json({**content, "splits": file_digest(folder.splits)}))
