@@ -15,7 +15,7 @@ from smpgnn.errors import InputError
 from smpgnn.training.run_folder import RunFolder
 
 LONG = {**CYCLES, "epochs": 2000}  # until it is killed
-CLAIMED = "another process is training here: wait for its end, or choose another --output."
+CLAIMED = "another process is training here: wait until it ends, or choose another --output."
 
 
 def test_a_run_that_is_being_trained_is_left_alone(tmp_path: Path) -> None:

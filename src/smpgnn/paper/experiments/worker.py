@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from smpgnn.errors import InputError
+from smpgnn.files import discard_unfinished
 from smpgnn.paper.experiments.plan import Job
 from smpgnn.paper.experiments.protocol import settings_of
 from smpgnn.paper.experiments.records import (
@@ -245,6 +246,7 @@ def _end(*_: Any) -> NoReturn:
 
     In training the handler of `train_run` stands in its place, which ends the run in good order.
     """
+    discard_unfinished()
     os._exit(143)
 
 
