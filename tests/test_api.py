@@ -66,7 +66,7 @@ def test_metrics_on_graphs_of_ones_own(graph_run: Result) -> None:
         ([path_graph(3, y=torch.rand(1, 2))], "the graphs have 2 targets, but the model has 1"),
         ([Data(x=torch.rand(2, 5), edge_index=torch.zeros(2, 0).long(), y=torch.rand(1))],
          "the graphs have 5 node features, but the model takes 1"),
-        ([path_graph(3, y=torch.tensor([float("nan")]))], "no row whose target is known"),
+        ([path_graph(3, y=torch.tensor([float("nan")]))], "have no known target"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=said):
             model.evaluate(other)
@@ -152,8 +152,8 @@ def test_wrong_calls(graph_run: Result) -> None:
         (("cycles",), {"epoch": 3}, "train: unknown key 'epoch': did you mean 'epochs'?"),
         (("cycles",), {"epochs": "3"}, "train: epochs must be a whole number, not '3'"),
         (("cycles", with_graph_targets()), {}, "data goes with task 'graphs', not with 'cycles'"),
-        (("graphs", []), {}, "There is no graph in the list"),
-        (("graphs", [path_graph(3)] * 5), {}, "the graphs have no target: give each a 'y'"),
+        (("graphs", []), {}, "The list contains no graphs"),
+        (("graphs", [path_graph(3)] * 5), {}, "the graphs have no targets: add 'y' to each"),
         (("graphs", [1, 2, 3]), {}, "Graph 0 has no edge_index"),
         (("graphs",), {}, "graphs: name the file or folder"),
     ]
@@ -163,9 +163,9 @@ def test_wrong_calls(graph_run: Result) -> None:
         assert message in str(caught.value)
     model = smpgnn.load(graph_run.folder)
     for inputs, message in [
-        (["CCO"], "trained on graphs, not on molecules"),
+        (["CCO"], "trained on graphs: give it graphs, not SMILES"),
         ([3], "takes graphs of PyTorch Geometric, not int"),
-        ([], "There is no graph in the list"),
+        ([], "The list contains no graphs"),
         ([Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0).long())], "3 node features"),
     ]:
         with pytest.raises(InputError) as caught:

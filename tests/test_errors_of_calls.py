@@ -85,7 +85,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "edge_index nested": ("edge_index", {"edge_index": torch.nested.nested_tensor(
         [EDGES[0], EDGES[1]], layout=torch.jagged)}),
     "edge_index on another device": (
-        "edge_index is on meta but the network on cpu", {"edge_index": EDGES.to("meta")}),
+        "edge_index is on meta, but the network is on cpu", {"edge_index": EDGES.to("meta")}),
     "x on another device": ("x is on meta", {"x": X.to("meta")}),
     "x sparse": ("x.to_dense()", {"x": X.to_sparse()}),
     "batch on another device": ("batch is on meta", {"batch": batch(0, 0, 0).to("meta")}),

@@ -33,7 +33,7 @@ def train(
             or 'graphs' (with path, or with `data`).
         data: graphs of PyTorch Geometric with a target `y` each, for task 'graphs'.
         preset: 'paper' for the settings of the paper's experiment.
-        resume: go on with the run in `output`.
+        resume: continue the run in `output`.
         quiet: without notes and a progress bar.
         options: any setting that `smpgnn train TASK --help` lists, with _ for -; among them, for
             data of one's own, a `task` of its own: 'regression' or 'classification'.
@@ -70,7 +70,7 @@ def _prepared(options: GraphsOptions, data: Sequence[Any], saved: RunData | None
     store = graphs_from_pyg(data, level="node" if options.level == "node" else "graph")
     target = store.y if options.level == "graph" else store.y_node
     if target is None:
-        raise InputError("data: the graphs have no target: give each a 'y'.")
+        raise InputError("data: the graphs have no targets: add 'y' to each.")
     names = list(options.targets) or (
         ["y"] if target.size(1) == 1 else [f"y{k}" for k in range(target.size(1))]
     )

@@ -18,6 +18,11 @@ VERBS = ("train", "evaluate", "predict", "explain", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
 
 
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_help_shows_an_example(words: list[str]) -> None:
     found = done(*words, "--help")

@@ -27,10 +27,10 @@ def begun(folder: Path, process: subprocess.Popen[str]) -> bool:
 @pytest.mark.parametrize(
     ("verb", "how", "status", "sentence"),
     [
-        ("predict", signal.SIGTERM, 143, "smpgnn: ended by the system.\n"),
-        ("predict", signal.SIGHUP, 143, "smpgnn: ended by the system.\n"),
+        ("predict", signal.SIGTERM, 143, "smpgnn: terminated by the system.\n"),
+        ("predict", signal.SIGHUP, 143, "smpgnn: terminated by the system.\n"),
         ("predict", signal.SIGINT, 130, "smpgnn: interrupted.\n"),
-        ("explain", signal.SIGTERM, 143, "smpgnn: ended by the system.\n"),
+        ("explain", signal.SIGTERM, 143, "smpgnn: terminated by the system.\n"),
     ],
 )
 def test_a_signal_leaves_no_half_written_file(

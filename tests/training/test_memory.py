@@ -149,7 +149,7 @@ def grid(side: int) -> GraphStore:
 def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
     store = grid(40)
     counts = count_rows(store, network)
-    sample = memory._sample(store, network, counts, 2**17)
+    sample = memory._sample(store, network, counts, 2**16)
     assert int(sample.node_ptr[-1]) <= 512 < 1600
     assert float(sample.num_edges[0]) > 2 * float(sample.num_nodes[0])
     real = step_bytes(store, network, CPU) + 8 * count_parameters(network)
@@ -161,10 +161,10 @@ def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
 def test_the_probe_is_small(identifiers: str, hidden_channels: int) -> None:
     network = spec(identifiers=identifiers, hidden_channels=hidden_channels)
     for store in (cycle_graphs(4, 20, 100, seed=0), grid(30)):
-        sample = memory._sample(store, network, count_rows(store, network), 2**17)
+        sample = memory._sample(store, network, count_rows(store, network), 2**16)
         assert 1 <= len(sample) <= 64
         rows = float(count_rows(sample, network)[:, 0].sum())
-        assert rows * hidden_channels <= 2**17 or rows <= 64
+        assert rows * hidden_channels <= 2**16 or rows <= 64
 
 
 def test_the_probe_leaves_no_trace() -> None:

@@ -85,7 +85,7 @@ def test_large_graphs_are_judged_by_a_sample() -> None:
 
 @pytest.mark.parametrize("identifiers", SCHEMES)
 def test_the_search_ends_in_time(identifiers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It starts with the largest graphs; the others count as the widest that it has seen."""
+    """It starts with the largest graphs; the others count as their mean."""
     store, network = store_of([cycle(4), *[cycle(30)] * 9, cycle(20)]), spec(identifiers)
     whole = count_rows(store, network)
     monkeypatch.setattr(row_counts, "_ENOUGH", 100)

@@ -9,7 +9,6 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from smpgnn.capture.padded import PaddedStore
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphBatch, GraphStore
 
@@ -138,10 +137,7 @@ class StoreDataModule(pl.LightningDataModule):
         return batch if self.numbers else batch.to(device, non_blocking=True)
 
 
-def store_bytes(store: GraphStore | PaddedStore) -> int:
+def store_bytes(store: GraphStore) -> int:
     """The memory that the tensors of a store take."""
-    values = [*vars(store).values()]
-    if isinstance(store, PaddedStore):
-        values += vars(store.rows).values()
-    tensors = (value for value in values if isinstance(value, Tensor))
+    tensors = (value for value in vars(store).values() if isinstance(value, Tensor))
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

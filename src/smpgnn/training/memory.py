@@ -26,7 +26,7 @@ STATES = {"adamw": 2, "adam": 2, "sgd": 1}
 #: Graphs of a probe, and nodes of a piece of a large graph.
 _GRAPHS, _NODES = 64, 512
 #: Values in a tensor of its rows. Kernels on a GPU have parts that stop growing only later.
-_VALUES = {"cpu": 1 << 17, "cuda": 1 << 20}
+_VALUES = {"cpu": 1 << 16, "cuda": 1 << 20}
 #: Tensors as wide as the rows: more than any layer keeps, and temporary ones of inference.
 _AMPLE, _TEMPORARY = 64, 8
 #: Bytes that are free wherever this runs.

@@ -13,7 +13,7 @@ from smpgnn.models.registry import NetworkSpec
 #: Contexts of a graph that are counted; more nodes are judged by these.
 _NODES = 32
 #: Edges that a search follows at once, and after which it ends.
-_TOGETHER, _ENOUGH = 1 << 18, 1 << 22
+_TOGETHER, _ENOUGH = 1 << 18, 1 << 21
 
 
 def context_rows(sizes: Tensor, spec: NetworkSpec) -> Tensor:
@@ -37,8 +37,7 @@ def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
 def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
     """The mean number of rows of a context of each graph, [G].
 
-    The search starts with the largest graphs. Those that it does not come to count as the widest
-    that it has seen.
+    The search starts with the largest graphs. Those that it does not reach count as their mean.
     """
     bare = GraphStore(store.node_ptr.cpu(), store.edge_ptr.cpu(), store.edge_index.cpu())
     batch = bare.batch()
@@ -66,8 +65,7 @@ def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
         seen.index_add_(0, graph, torch.ones_like(rows))
         done, work = done + piece, work + cost
         piece = max(1, min(4 * piece, piece * _TOGETHER // max(cost, 1)))
-    mean = total / seen
-    return torch.where(seen > 0, mean, mean[seen > 0].max() if bool(seen.any()) else 0.0)
+    return torch.where(seen > 0, total / seen, total.sum() / seen.sum().clamp(min=1))
 
 
 def ball_sizes(topology: Topology, nodes: Tensor, radius: int) -> tuple[Tensor, int]:

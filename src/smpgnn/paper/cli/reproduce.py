@@ -128,7 +128,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         why = {
             "minutes": f"the {arguments.minutes:g} minutes are over",
             "interrupt": "interrupted",
-            "terminate": "ended by the system",
+            "terminate": "terminated by the system",
         }[summary.stopped]
         print(f"smpgnn: {why}; the same command goes on where it was.", file=sys.stderr)
     if summary.stopped in ("interrupt", "terminate"):
