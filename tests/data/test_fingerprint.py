@@ -41,6 +41,15 @@ def place(row: int) -> str:
     return f"line {row + 2}"
 
 
+def test_equal_molecules_whose_targets_are_swapped(tmp_path: Path) -> None:
+    twice = TABLE.assign(smiles="C", y=[0.1, 0.25, 0.5, 1.0])
+    first = of_table(tmp_path / "a.csv", twice)
+    other = of_table(tmp_path / "b.csv", twice.iloc[[0, 2, 1, 3]])
+    order = "its rows are in a different order (first difference: line 3)"
+    assert first.change(other, place) == order
+    assert first.change(replace(first, sha256="0"), place) == "its rows changed"
+
+
 def test_a_table_saved_again_is_the_same(tmp_path: Path) -> None:
     first = of_table(tmp_path / "a.csv", TABLE)
     assert first.rows == 4

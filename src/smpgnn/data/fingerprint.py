@@ -54,8 +54,9 @@ class Fingerprint:
             return f"it has {now.rows} rows instead of {self.rows} (first difference: {where})"
         targets = _different(then_targets, now_targets)
         then_rows = sorted(zip(then_inputs, then_targets, strict=True))
-        if then_rows == sorted(zip(now_inputs, now_targets, strict=True)):
-            return f"its rows are in a different order (first difference: {place(inputs[0])})"
+        moved = sorted({*inputs, *targets})  # of equal inputs only the targets may have moved
+        if moved and then_rows == sorted(zip(now_inputs, now_targets, strict=True)):
+            return f"its rows are in a different order (first difference: {place(moved[0])})"
         found = []
         for what, rows in ((self.unit, inputs), ("targets", targets)):
             if rows:
