@@ -196,7 +196,7 @@ def test_the_option_of_graph_properties() -> None:
     assert network.backbone.announced_channels == 1
     assert NetworkSpec(**spec.to_dict()) == spec
     assert prepare(PropertiesOptions()).spec.announced_channels == 0
-    message = r"^--source-marker 'every context': needs contexts with a row for every node"
+    message = r"^--source-marker 'every context': needs contexts with one row per node"
     for other in (
         PropertiesOptions(model="pna", source_marker="every context"),
         PropertiesOptions(identifiers="coloring", source_marker="every context"),
