@@ -52,7 +52,7 @@ def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
     words = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"average", "GIN", "SMP", "log10 MSE"} <= set(words)
     page_file, tables = tmp_path / "r.html", tmp_path / "docs" / "results.md"
-    found = done("report", "--results", tmp_path, "-o", page_file, "--markdown", tables)
+    found = done("paper", "report", "--results", tmp_path, "-o", page_file, "--markdown", tables)
     assert "figures/extrapolation.svg" in found.out
     drawn = (tmp_path / "docs/figures/extrapolation.svg").read_text()
     assert {"extrapolation.svg": drawn} == figure_files(report)
