@@ -48,8 +48,11 @@ def runs_maker(models: Path) -> Maker:
 def _use(random: Random, which: str, task: str, files: dict[str, bytes], data: str) -> Case:
     """A command that reads the damaged file."""
     resume = ("train", task, "--resume", "--output", "run")
+    trains = random.random() < _TRAINED
+    if trains:  # a run of several machines would wait for the others
+        resume = (*resume, "--devices", "1", "--nodes", "1")
     if which in ("last.ckpt", "config.yaml", "metrics.csv") and random.random() < 0.7:
-        return Case(resume, files, ("run",), trains=random.random() < _TRAINED)
+        return Case(resume, files, ("run",), trains=trains)
     what = random.random()
     if what < 0.35:
         return Case(("info", "run"), files)
@@ -61,7 +64,7 @@ def _use(random: Random, which: str, task: str, files: dict[str, bytes], data: s
         return Case(("evaluate", "run", data), files)
     if what < 0.93:
         return Case(("explain", "run", data, "-o", "o.csv", "--steps", "1"), files, ("o.csv",))
-    return Case(resume, files, ("run",), trains=random.random() < _TRAINED)
+    return Case(resume, files, ("run",), trains=trains)
 
 
 def _files(run: Path) -> dict[str, bytes]:
