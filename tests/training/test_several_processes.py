@@ -115,3 +115,21 @@ def children(pid: int) -> list[int]:
     """The processes that a process has started, not its helpers."""
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(one) for one in found if b"smpgnn" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_waits_for_another_machine_can_be_ended(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    folder = tmp_path / "run"
+    machines = ["--nodes", "2", "--devices", "1", "--output", str(folder)]
+    process = start(["train", "cycles", *words(OPTIONS), *machines])
+    end = time.monotonic() + 120
+    while not (folder / "config.yaml").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(5)  # it waits for the other machine now
+    process.send_signal(number)
+    assert finish(process, 60)[0] == -number

@@ -116,10 +116,30 @@ class Keeper(pl.Callback):
 
 
 class Terminator(pl.Callback):
-    """Ends the training at once on SIGTERM; what matters is on disk after every epoch."""
+    """Ends the training at once on SIGTERM; what matters is on disk after every epoch.
+
+    Processes wait for each other inside torch, where no signal handler of Python runs. Until they
+    have met (`waiting` to `setup`), SIGTERM and Ctrl-C end this process the system's way.
+    """
 
     def __init__(self) -> None:
         self.called = self.began = False
+        self._before: dict[int, Any] = {}
+
+    def waiting(self) -> None:
+        """Leave the signals to the system."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, signal.SIG_DFL)
+
+    def met(self) -> None:
+        """Put the handlers back."""
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self.met()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.began = True

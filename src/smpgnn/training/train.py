@@ -248,6 +248,8 @@ def _fit(
 ) -> None:
     """Train from the checkpoint `start`, if there is one; `checked`: its checksum fits."""
     try:
+        if trainer.num_nodes > 1:
+            terminator.waiting()
         trainer.fit(module, datamodule=data, ckpt_path=start, weights_only=True)
     except SystemExit as stop:
         if trainer.interrupted:  # Lightning makes an exit of every interrupt
@@ -268,6 +270,8 @@ def _fit(
         raise InputError(
             f"{start}: cannot be resumed ({reason}): delete it to restart the run."
         ) from error
+    finally:
+        terminator.met()
 
 
 def _damaged(path: str) -> InputError:
