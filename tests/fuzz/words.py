@@ -170,8 +170,11 @@ def _harmless(random: Random, words: list[str]) -> list[str]:
         kept = kept[:1]
     for name in _LONG & set(kept):
         place = kept.index(name)
-        if place + 1 < len(kept) and kept[place + 1].isdigit():
+        if place + 1 < len(kept) and kept[place + 1].replace("_", "").isdigit():
             kept[place + 1] = random.choice(("1", "2", "8"))
+    for place in [k + 1 for k, word in enumerate(kept[:-1]) if word == "--figures"]:
+        if kept[place].strip("./") == "":  # figures among all else are hard to tell from it
+            kept[place] = "fig"
     if "cycles" in kept[:2] and "train" in kept[:1]:
         kept += ["--train-samples", "8", "--test-samples", "8"]
     return kept
