@@ -210,7 +210,7 @@ class SetToSet(nn.Module):
 
 
 class NodePooling(Readout):
-    """Node features, pooled, through a two-layer perceptron (for the MPNN ablation and rivals).
+    """Node features, pooled, through a two-layer perceptron (for the MPNN ablation and baselines).
 
     Args:
         in_channels: width of the rows.

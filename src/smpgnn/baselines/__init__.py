@@ -1,4 +1,4 @@
-"""The rivals of the paper, in the same frame."""
+"""The baselines of the paper, in the same frame."""
 
 from smpgnn.baselines.gin import GIN
 

@@ -1,7 +1,7 @@
-"""What a rival carries from layer to layer beside its node rows: states of edges, of cliques, ….
+"""What a baseline carries from layer to layer beside its node rows: states of edges, of cliques, ….
 
 The frame passes contexts from a layer through norm and residual to the next layer, and knows rows
-only. A `CarryingContext` keeps the rest on the way, so rivals need no frame of their own.
+only. A `CarryingContext` keeps the rest on the way, so baselines need no frame of their own.
 """
 
 from __future__ import annotations

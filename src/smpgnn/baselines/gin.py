@@ -1,4 +1,4 @@
-"""GIN (Xu et al., 2019) in the frame of SMP, for the rivals that add to its input."""
+"""GIN (Xu et al., 2019) in the frame of SMP, for the baselines that add to its input."""
 
 from __future__ import annotations
 

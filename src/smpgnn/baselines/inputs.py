@@ -1,4 +1,4 @@
-"""What rivals with an input of their own share: further channels beside [1, x_i], drawn or not."""
+"""What baselines with an input of their own share: channels beside [1, x_i], drawn or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rivals of order two share: a matrix for each graph, laid out as one-hot contexts.
+"""What the baselines of order two share: a matrix for each graph, laid out as one-hot contexts.
 
 T[i, j] is the row of node j in the context of node i, so a batch holds the n² pairs of each graph
 and nothing else: perceptrons, means and norms meet no padding. Only the factors of a matrix product

@@ -1,4 +1,4 @@
-"""Two-layer perceptrons of the rivals, with the norm before them taken into their first map."""
+"""Two-layer perceptrons of the baselines, with the norm before them taken into their first map."""
 
 from __future__ import annotations
 

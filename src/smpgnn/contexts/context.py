@@ -49,7 +49,7 @@ class LocalContext:
         return LocalContext(rows, self.layout)
 
     def measured(self, squares: bool = False) -> LocalContext:
-        """The same contexts, their own rows, means and (`squares`) spread measured in one go."""
+        """The same contexts, their own rows, means and (`squares`) spread measured in one pass."""
         if self.moments is not None and (self.moments.squares is not None or not squares):
             return self
         rows, moments = measure(self.rows, self.layout, squares)

@@ -1,4 +1,4 @@
-"""What set map, norm and pooling ask of contexts, measured in one go.
+"""What set map, norm and pooling ask of contexts, measured in one pass.
 
 Own rows, means and the spread of all rows come from one pass, and their gradients join the one that
 arrives by the rows themselves in one pass, too.

@@ -1,4 +1,4 @@
-"""What a node reads from its context after every layer: own row, mean and maximum, in one go."""
+"""What a node reads from its context after every layer: own row, mean and maximum, in one pass."""
 
 from __future__ import annotations
 

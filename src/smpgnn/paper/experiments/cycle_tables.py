@@ -14,7 +14,7 @@ _MPNN, _GIN = Row("MPNN", "mpnn"), Row("GIN", "gin")
 _RANDOM = Row("GIN + rand id", "gin-random")
 _PPGN, _RING = Row("PPGN", "ppgn"), Row("Ring-GNN", "ring-gnn")
 # The paper takes Fast SMP for all cycles. Ours asks whether any node has found one (the maximum in
-# place of the mean over nodes); the rivals choose their readout with their learning rate.
+# place of the mean over nodes); the baselines choose their readout with their learning rate.
 _FAST = Row("SMP", "fast-smp", {"readout": "max"})
 # The mean of a context's rows, which the set map adds, depends on the size of the graph: without it
 # what is learned holds at other sizes.
@@ -75,7 +75,7 @@ CYCLES = (
         ),
         trainings=_cycle_cells("independent"),
         note="SMP is Fast SMP, as in the paper, with the maximum in place of the mean over nodes; "
-        "the rivals take what is better on held-back training graphs. The authors' graphs are not "
+        "baselines take what is better on held-back training graphs. The authors' graphs are not "
         "public: ours are drawn anew by the same construction.",
     ),
     _table(

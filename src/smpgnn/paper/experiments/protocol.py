@@ -93,7 +93,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "modern": Protocol(
         name="modern",
         text="AdamW, warm-up and cosine, batches of 64 (graph properties: 32, ZINC: 128); the "
-        "learning rate of each row, and for cycles whether a rival joins nodes by mean or maximum, "
+        "learning rate of each row, for cycles whether a baseline joins nodes by mean or maximum, "
         "is chosen on held-back training data",
         settings={
             "cycle_detection": {**_MODERN, "epochs": 25, "lr": 1e-3},

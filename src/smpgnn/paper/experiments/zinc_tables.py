@@ -46,7 +46,7 @@ ZINC = (
     _table(
         name="zinc",
         title="Table 3: constrained solubility of molecules (ZINC-12k)",
-        # Widths that give each about as many parameters as SMP (the paper: about 100k); the rivals
+        # Widths giving each about as many parameters as SMP (the paper: about 100k); the baselines
         # are as deep as in the 100k setting of the benchmark.
         rows=(
             Row("Gated-GCN", "gated-gcn", {"num_layers": 4, "hidden_channels": 64}),
@@ -82,7 +82,7 @@ ZINC = (
         ),
         trainings=(_zinc("with edge features", True),),
         note="Table 3 has batches of 128, and its SMP has 6 layers of 48 channels (the paper's has "
-        "12 of 32); all else is as there. MPNN-JT is the best rival of Table 3. Divided as a whole "
+        "12 of 32); the rest as there. MPNN-JT is the best baseline of Table 3. Divided as a whole "
         "means that the prepared context is divided by the average degree, too, as in the authors' "
         "code.",
         like="zinc",

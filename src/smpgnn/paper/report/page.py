@@ -36,7 +36,7 @@ LARGER_TEXT = (
 TITLE = "Structural message-passing: results beside the paper's"
 ABOUT = (
     "Structural message-passing (SMP) gives every node of a graph a local context: a matrix with a "
-    "row for every other node. This page shows what SMP and its rivals, trained with smpgnn, reach "
+    "row for every other node. Here is what SMP and its baselines, trained with smpgnn, reach "
     "on the tables of Vignac, Loukas and Frossard (Building powerful and equivariant graph neural "
     "networks with structural message-passing, NeurIPS 2020), beside the numbers printed there."
 )
