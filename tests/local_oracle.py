@@ -126,9 +126,9 @@ def local_smp(model: SMP, graphs: tuple[DenseGraph, ...], radius: int) -> Tensor
     contexts = [initial(one, torch.float64, backbone.features) for one in here]
     sums = [extract(model.first_extractor, us, n) for us, n in zip(contexts, here, strict=True)]
     for number, (norm, layer) in enumerate(zip(backbone.norms, backbone.layers, strict=True)):
-        normal = contexts if backbone.norms_results else normalize(norm, contexts)
+        normal = contexts if backbone.norm_after else normalize(norm, contexts)
         new = [smp_layer(layer, us, n) for us, n in zip(normal, here, strict=True)]
-        new = normalize(norm, new) if backbone.norms_results else new
+        new = normalize(norm, new) if backbone.norm_after else new
         if backbone.residual and layer.in_channels == layer.out_channels:
             new = [
                 [b + a for a, b in zip(old, us, strict=True)]

@@ -330,9 +330,9 @@ def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[
     us = [initial(graph, dtype, announced, backbone.features) for graph in graphs]
     yield us
     for norm, layer in zip(backbone.norms, backbone.layers, strict=True):
-        normal = us if backbone.norms_results else normalize(norm, us)
+        normal = us if backbone.norm_after else normalize(norm, us)
         new = [smp_layer(layer, u, graph) for u, graph in zip(normal, graphs, strict=True)]
-        if backbone.norms_results:
+        if backbone.norm_after:
             new = normalize(norm, new)
         if backbone.residual and layer.in_channels == layer.out_channels:
             new = [b + a for a, b in zip(us, new, strict=True)]

@@ -137,7 +137,8 @@ def test_readouts_of_several_layers_at_once(reduce: str, kind: type[Readout]) ->
     modules = torch.nn.ModuleList(kind(2, 5, reduce, usual_nodes=4.5) for _ in contexts)
     randomize(modules)
     expected = [module(context, index) for module, context in zip(modules, contexts, strict=True)]
-    together = perceptrons(list(modules), modules[0].pool(iter(contexts), index))
+    values = [modules[0].values(context) for context in contexts]
+    together = perceptrons(list(modules), modules[0].pool(values, index))
     assert_same(together, torch.stack(expected, dim=1), modules, [rows])
 
 

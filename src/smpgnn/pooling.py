@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,9 @@ from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.ops import NodeSets, pool_contexts, set_to_set
+
+#: Values of the nodes, [N, …] side by side, by the kind of their pooling: 'mean', 'sum' or 'max'.
+NodeValues = dict[str, list[Tensor]]
 
 
 class Readout(nn.Module):
@@ -36,21 +39,19 @@ class Readout(nn.Module):
         self.out = nn.Linear(out_channels, out_channels)
 
     def forward(self, context: LocalContext, index: ContextIndex) -> Tensor:
-        return self.perceptron(self.pool([context], index)[:, 0])
+        return self.perceptron(self.pool([self.values(context)], index)[:, 0])
 
-    def pool(self, contexts: Iterable[LocalContext], index: ContextIndex) -> Tensor:
-        """The values of the nodes of each graph in L contexts, joined in one go for all of them.
+    def pool(self, values: Sequence[NodeValues], index: ContextIndex) -> Tensor:
+        """Pool the `values` of L contexts over the nodes of each graph, all layers at once.
 
         Shape of the result: [B, L, ways · channels].
         """
-        kinds = dict.fromkeys(map(_kind, self.ways))
-        layers = [{kind: self.values(kind, context) for kind in kinds} for context in contexts]
-        joined = {}
-        for kind in kinds:
-            values = torch.cat([part for layer in layers for part in layer[kind]], dim=1)
+        pooled = {}
+        for kind in values[0]:
+            columns = torch.cat([part for layer in values for part in layer[kind]], dim=1)
             join = index.graph_max if kind == "max" else index.graph_sum
-            joined[kind] = join(values).view(-1, len(layers), self.channels)
-        parts = [self._scaled(way, joined[_kind(way)], index) for way in self.ways]
+            pooled[kind] = join(columns).view(-1, len(values), self.channels)
+        parts = [self._scaled(way, pooled[_kind(way)], index) for way in self.ways]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 
     def perceptron(self, pooled: Tensor) -> Tensor:
@@ -58,8 +59,12 @@ class Readout(nn.Module):
         out: Tensor = self.out(F.relu(self.hidden(pooled)))
         return out
 
-    def values(self, kind: str, context: LocalContext) -> list[Tensor]:
-        """What is joined of each node, side by side [N, channels]; a context by its 'mean', …."""
+    def values(self, context: LocalContext) -> NodeValues:
+        """The values of each node that are pooled over the nodes, for each kind of pooling."""
+        return {kind: self.columns(kind, context) for kind in map(_kind, self.ways)}
+
+    def columns(self, kind: str, context: LocalContext) -> list[Tensor]:
+        """The values for one kind ('mean', 'sum', 'max'), side by side [N, channels]."""
         raise NotImplementedError
 
     def _scaled(self, way: str, joined: Tensor, index: ContextIndex) -> Tensor:
@@ -117,7 +122,7 @@ class GraphExtractor(Readout):
     ) -> None:
         super().__init__(2 * in_channels, out_channels, reduce, usual_nodes)
 
-    def values(self, kind: str, context: LocalContext) -> list[Tensor]:
+    def columns(self, kind: str, context: LocalContext) -> list[Tensor]:
         if kind == "max":
             return [context.own(), context.max()]
         if kind == "sum":
@@ -227,7 +232,7 @@ class NodePooling(Readout):
     ) -> None:
         super().__init__(in_channels, out_channels, reduce, usual_nodes)
 
-    def values(self, kind: str, context: LocalContext) -> list[Tensor]:
+    def columns(self, kind: str, context: LocalContext) -> list[Tensor]:
         return [context.own()]
 
 

@@ -136,7 +136,8 @@ def test_a_node_adds_the_integral_of_what_its_context_changes(values: dict[str, 
                 shares = torch.full((context.rows.size(0), 1), share, dtype=torch.float64)
                 shares[context.layout.owner == node] += change
                 moved.append(context.with_rows(shares * context.rows))
-            return network.read(iter(moved), index)
+            values = [network.values(context) for context in moved]
+            return network.of_pooled(*network.pool(values, index))
 
         found = torch.zeros(batch.num_nodes, 2, dtype=torch.float64)
         for node in range(batch.num_nodes):

@@ -73,15 +73,16 @@ def test_edge_by_edge_equals_the_short_way(
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_weights_of_several_layers_at_once(options: dict[str, Any]) -> None:
-    """Layers whose weights are made together equal layers that each make their own."""
+    """Layers whose weights are assembled in one batch equal layers that assemble their own."""
     case = make_case([path(4), path(2)], 0, 3)
     index = case.index("onehot")
     layers = torch.nn.ModuleList(DefaultSMPLayer(c, 6, 3, **options) for c in (4, 6, 6))
     randomize(layers)
     rows = torch.randn(index.num_rows, 4, dtype=torch.float64, requires_grad=True)
     one = other = LocalContext(rows, index.layout)
-    for layer, made in zip(layers, DefaultSMPLayer.together(list(layers)), strict=True):
-        one, other = layer(one, index, case.edge_attr, made), layer(other, index, case.edge_attr)
+    for layer, weights in zip(layers, DefaultSMPLayer.assemble_weights(list(layers)), strict=True):
+        one = layer(one, index, case.edge_attr, None, weights)
+        other = layer(other, index, case.edge_attr)
     assert_same(one.rows, other.rows, layers, [rows, *case.leaves()])
 
 

@@ -50,7 +50,7 @@ def test_the_largest_terms_do_not_fade_in_larger_graphs() -> None:
     features = {}
     for readout in ("mean", "max"):
         model = randomize(SMP(0, 1, 4, 4, "fast", readout=readout, set_terms=False)).eval()
-        pool = model.extractors[-1].pool
+        extractor = model.extractors[-1]
         for n in (6, 60):
             k, edges = cycle(4)
             size, more = path(n)
@@ -58,8 +58,10 @@ def test_the_largest_terms_do_not_fade_in_larger_graphs() -> None:
             index = case.index("onehot")
             alone = make_case([path(n + 4)], 0)
             other = alone.index("onehot")
-            last = [list(model.backbone(None, None, i))[-1] for i in (index, other)]
-            with_cycle, without = pool(last[:1], index), pool(last[1:], other)
+            with_cycle, without = (
+                extractor.pool([extractor.values(model.backbone(None, None, i)[-1])], i)
+                for i in (index, other)
+            )
             features[readout, n] = float((with_cycle - without).detach().abs().max())
     assert features["mean", 60] < 0.5 * features["mean", 6]
     assert features["max", 60] > 0.5 * features["max", 6]

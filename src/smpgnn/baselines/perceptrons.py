@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from smpgnn.contexts.context import LocalContext, ScaledContext
+from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.ops.perceptron import Maps, perceptron
 
@@ -22,8 +22,6 @@ class NormalInput:
 
 def normal_input(context: LocalContext) -> NormalInput:
     """The rows of a context as perceptrons take them."""
-    if isinstance(context, ScaledContext):
-        return NormalInput(context.layout, context.raw.rows, context.affine)
     return NormalInput(context.layout, context.rows)
 
 

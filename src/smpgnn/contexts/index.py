@@ -213,6 +213,12 @@ class ContextIndex:
         return None
 
     @cached_property
+    def graph_layout(self) -> RowLayout:
+        """Values of graphs as contexts of one row each, by which a norm of rows serves them."""
+        place = torch.arange(self.topology.num_graphs + 1, device=self.topology.device)
+        return RowLayout(place, place[:-1], place[:-1], self.graph_multiplicity)
+
+    @cached_property
     def graph_nodes(self) -> tuple[SparseSum, SparseSum]:
         """Matrices that sum the nodes of each graph and spread graph values to nodes."""
         return segment_matrices(self.topology.graph_ptr, self.topology.batch)

@@ -10,7 +10,7 @@ its surroundings, as far as the layers reach, and not its own features alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -113,12 +113,11 @@ def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
     jumps where a unit leaves zero, and most do at small shares: so the points lie closer there.
     """
 
-    def read(contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
-        layers = list(contexts)
+    def read(layers: list[LocalContext], index: ContextIndex) -> Tensor:
         with torch.enable_grad():
             rows = [context.rows.detach().requires_grad_() for context in layers]
-            shown = (c.with_rows(r) for c, r in zip(layers, rows, strict=True))
-            pooled = network.pool(shown, index)
+            shown = [c.with_rows(r) for c, r in zip(layers, rows, strict=True)]
+            pooled = network.pool([network.values(context) for context in shown], index)
 
         def score(share: float) -> tuple[Tensor, list[Tensor]]:
             shares = [(share * part.detach()).requires_grad_() for part in pooled]

@@ -37,11 +37,14 @@ class SMPLayer(nn.Module):
 
     #: Channels of edge features that the layer takes; 0: none.
     edge_channels: int = 0
-    #: Whether the layer asks nothing of the CPU, so that its steps can be recorded as CUDA graphs.
+    #: Whether `forward` also takes `norm` and `weights`: the norm of its input, which it merges
+    #: with its first map, and what `assemble_weights` computed for it.
+    merges_norm: bool = False
+    #: Whether the layer never synchronises with the CPU, so that CUDA graphs can capture it.
     recordable: bool = False
     #: What the layer asks of `Topology.find`; None: nothing.
     structure: GraphStructure[Any] | None = None
-    #: Whether rows that no context owns (padding) stay finite from layer to layer without help.
+    #: Whether rows that no context owns (padding) stay finite from layer to layer without masking.
     contained: bool = False
 
     def __init__(self, aggregation: str = "sum") -> None:
@@ -53,10 +56,10 @@ class SMPLayer(nn.Module):
         self.aggregation = aggregation
 
     @classmethod
-    def together(cls, layers: Sequence[Any]) -> list[Any]:
-        """What each of these layers makes of its weights before it sees a row, all in one go.
+    def assemble_weights(cls, layers: Sequence[Any]) -> list[Any]:
+        """What each of these layers computes from its weights alone, in one batch for all.
 
-        It is a last argument of their `forward`; None: there is nothing to be made.
+        `forward` takes it as `weights`. None: there is nothing to compute.
         """
         return [None] * len(layers)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.contexts.context import LocalContext
@@ -50,7 +50,7 @@ class DefaultSMPLayer(SMPLayer):
     Shapes: rows [P, in_channels] to [P, out_channels]; edge_attr [E, edge_channels].
     """
 
-    contained = True
+    contained = merges_norm = True
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
 
     def __init__(
@@ -125,20 +125,20 @@ class DefaultSMPLayer(SMPLayer):
         ]
 
     @classmethod
-    def together(cls, layers: Sequence[DefaultSMPLayer]) -> list[Matrices]:
-        """The matrices of layers of one width, in as few steps as one of them would take."""
+    def assemble_weights(cls, layers: Sequence[DefaultSMPLayer]) -> list[LayerWeights]:
+        """The matrices of layers of one width, in as few operations as one of them takes."""
         maps = [layer._maps for layer in layers]
         assembled = iter(assemble([linear for several in maps for linear in several]))
         found = [[next(assembled) for _ in several] for several in maps]
-        terms = side_by_side([several[1:-6] for several in found])
+        set_terms = side_by_side([several[1:-6] for several in found])
         receiver, sender, second, outer, own, out = zip(*(m[-6:] for m in found), strict=True)
         stacked = torch.stack(outer)
         biases = [layer.message_out.offset() for layer in layers]
         relus, relus_bias = joined_maps(second, biases, stacked)
         messages = stacked.unbind(0)
         return [
-            Matrices(
-                [found[n][0], *terms[n]],
+            LayerWeights(
+                [found[n][0], *set_terms[n]],
                 DefaultWeights(
                     receiver=receiver[n],
                     sender=sender[n],
@@ -160,18 +160,19 @@ class DefaultSMPLayer(SMPLayer):
         context: LocalContext,
         index: ContextIndex,
         edge_attr: Tensor | None = None,
-        made: Matrices | None = None,
+        norm: nn.Module | None = None,
+        weights: LayerWeights | None = None,
     ) -> LocalContext:
-        """The new contexts; `made` is what `together` has made for this layer, where it has."""
+        """The new contexts, from the given ones normalised by `norm`."""
         self.check(context, index, edge_attr)
-        made = self.together([self])[0] if made is None else made
-        weights = made.core
-        message = weights.receiver, weights.sender, weights.receiver_bias
-        prepared, terms = self.set_map.with_terms(context, made.set_map, message)
+        weights = self.assemble_weights([self])[0] if weights is None else weights
+        core = weights.core
+        message = core.receiver, core.sender, core.receiver_bias
+        prepared, terms = self.set_map.transform(context, norm, weights.set_map, message)
         rows = default_core(
             prepared.rows,
             None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
-            weights,
+            core,
             index.undivided if self.divide_update else index,
             message_residual=self.message_residual,
             update_residual=self.update_residual,
@@ -181,8 +182,8 @@ class DefaultSMPLayer(SMPLayer):
 
 
 @dataclass(frozen=True, eq=False)
-class Matrices:
-    """What a default layer makes of its weights, for `SetLinear.with_terms` and what follows."""
+class LayerWeights:
+    """The assembled matrices of a default layer: those of its set map, and all others."""
 
     set_map: list[Tensor]
     core: DefaultWeights

@@ -39,7 +39,7 @@ class FastSMPLayer(SMPLayer):
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
 
-    contained = True
+    contained = merges_norm = True
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
 
     def __init__(
@@ -90,10 +90,16 @@ class FastSMPLayer(SMPLayer):
         return context.with_rows(context.rows + messages.rows * scale)
 
     def forward(
-        self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
+        self,
+        context: LocalContext,
+        index: ContextIndex,
+        edge_attr: Tensor | None = None,
+        norm: nn.Module | None = None,
+        weights: None = None,
     ) -> LocalContext:
+        """The new contexts, from the given ones normalised by `norm`."""
         self.check(context, index, edge_attr)
-        u = self.prepare(context, index).rows
+        u = self.set_map(context, norm).rows
         w4, w5 = assemble([self.w4, self.w5])
         if self.divide_update:
             rows = index.divide(fast_core(u, w4, w5, index.undivided))

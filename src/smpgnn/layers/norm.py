@@ -3,68 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from smpgnn.contexts.context import LocalContext, ScaledContext
+from smpgnn.contexts.context import LocalContext
 from smpgnn.errors import InputError
-from smpgnn.ops import NormState
+from smpgnn.ops import NormState, batch_norm
 from smpgnn.ops.backend import fused, mapped
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """The map x ↦ (x − center) ⊙ scale + shift. Shapes: [C] each."""
+
+    center: Tensor
+    scale: Tensor
+    shift: Tensor
+
+    def __call__(self, values: Tensor) -> Tensor:
+        return torch.addcmul(self.shift, values - self.center, self.scale).to(values.dtype)
 
 
 class RowBatchNorm(nn.BatchNorm1d):
     """Batch norm over all rows of all contexts, each counted with its multiplicity.
 
-    In training the statistics are those that one-hot contexts of the same graphs would have, and
-    where several processes train together, those of all their rows. Where there is one row only,
-    its variance is 0 and the result is the bias, not an error.
+    In training the statistics equal those of one-hot contexts of the same graphs; if several
+    processes train together, those of all their rows. A single row has variance 0, so its result
+    is the bias, not an error. Rows that no context owns (padding) become zero.
 
     Shapes: rows [P, C] to [P, C].
     """
 
     def forward(self, context: LocalContext) -> LocalContext:  # type: ignore[override]
-        """The rows stay as they are where they can: what follows takes scale and shift with it."""
-        if context.rows.size(0) == 0 and not (self.training and _processes() > 1):
+        if self.training and self.has_kernel(context.rows):
+            context = context.measured(squares=True)
+            assert context.moments is not None
+            rows = batch_norm(context.rows, context.layout, context.moments, self.state())
+            return context.with_rows(rows)
+        context, affine = self.as_affine(context)
+        if affine is None:
             return context
+        rows, unowned = affine(context.rows), context.layout.unowned
+        return context.with_rows(rows if unowned is None else rows.masked_fill(unowned, 0.0))
+
+    def has_kernel(self, rows: Tensor) -> bool:
+        """Whether a kernel normalises these rows in training."""
+        return _processes() == 1 and rows.size(0) > 0 and fused(rows)
+
+    def as_affine(self, context: LocalContext) -> tuple[LocalContext, Affine | None]:
+        """What the norm does to these contexts, for a linear map to merge with its own weights.
+
+        In training this updates the running statistics. Use the returned contexts in place of the
+        given ones: their statistics have been computed. None: there are no rows to normalise.
+        """
+        together = self.training and _processes() > 1
+        if context.rows.size(0) == 0 and not together:
+            return context, None
         if not self.training:
-            scaled = ScaledContext(context, self._learned)
-        else:
-            raw = context.measured(squares=True)
-            if self.contains(raw.rows):  # a fused set map does it with its own work, or a kernel
-                scaled = ScaledContext(raw, lambda: self._affine(raw), self._state())
-            else:
-                made = self._affine(raw)
-                scaled = ScaledContext(raw, lambda: made)
-        # contexts that carry more than rows keep the rest
-        return scaled if type(context) is LocalContext else context.with_rows(scaled.rows)
-
-    def contains(self, rows: Tensor) -> bool:
-        """Whether the kernels serve these rows: those that no context owns come out as zeros."""
-        return self.training and _processes() == 1 and fused(rows)
-
-    def _learned(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Center, scale and shift from the running statistics."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        return self.running_mean, self._scale(self.running_var), self.bias
-
-    def _affine(self, raw: LocalContext) -> tuple[Tensor, Tensor, Tensor]:
-        """Center, scale and shift from the statistics of these rows, which are tracked."""
-        layout, moments = raw.layout, raw.moments
+            assert self.running_mean is not None
+            assert self.running_var is not None
+            return context, Affine(self.running_mean, self._scale(self.running_var), self.bias)
+        context = context.measured(squares=True)
+        layout, moments = context.layout, context.moments
         assert moments is not None
         assert moments.squares is not None
         count = layout.total(moments.squares.dtype)
         total = layout.counts(count.dtype) @ moments.mean.to(count.dtype)
         mean, variance = self._moments(count, total, moments.squares)
-        return mean, self._scale(variance), self.bias
+        return context, Affine(mean, self._scale(variance), self.bias)
 
     def _scale(self, variance: Tensor) -> Tensor:
         return self.weight * torch.rsqrt(variance + self.eps)
 
-    def _state(self) -> NormState:
+    def state(self) -> NormState:
+        """Weights and running statistics, for the kernels."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
@@ -90,18 +106,6 @@ class RowBatchNorm(nn.BatchNorm1d):
         variance = squares / count.clamp(min=1)
         self._track(count, mean.detach(), variance.detach())
         return mean, variance
-
-    def normalize(self, rows: Tensor, multiplicity: Tensor | None = None) -> Tensor:
-        """Normalise rows [P, C], each of which counts `multiplicity` times."""
-        together = self.training and _processes() > 1
-        if rows.size(0) == 0 and not together:
-            return rows
-        if not self.training or (multiplicity is None and rows.size(0) > 1 and not together):
-            return super().forward(rows)
-        count, mean, variance = _weighted_moments(rows, multiplicity, together)
-        self._track(count, mean.detach(), variance.detach())
-        normal = (rows - mean) * torch.rsqrt(variance + self.eps)
-        return normal * self.weight + self.bias
 
     def _track(self, count: Tensor, mean: Tensor, variance: Tensor) -> None:
         assert self.running_mean is not None
@@ -139,22 +143,6 @@ def row_norm(name: str | None, channels: int) -> nn.Module:
     if name not in norms:
         raise InputError(f"norm must be None or one of {', '.join(norms)}, not {name!r}.")
     return norms[name](channels)
-
-
-def _weighted_moments(
-    rows: Tensor, multiplicity: Tensor | None, together: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Number of rows, mean and variance of each channel, over all processes if `together`."""
-    if multiplicity is None:
-        multiplicity = torch.ones(rows.size(0), dtype=torch.long, device=rows.device)
-    wide = rows.float() if rows.dtype in (torch.bfloat16, torch.float16) else rows
-    weight = multiplicity.to(wide.dtype)
-    sums = torch.cat([weight.sum().unsqueeze(0), weight @ wide])
-    sums = _sum_over_processes(sums) if together else sums
-    count, mean = sums[0].detach(), sums[1:] / sums[0].detach()
-    squares = weight @ (wide - mean).square()
-    squares = _sum_over_processes(squares) if together else squares
-    return count, mean, squares / count
 
 
 def _processes() -> int:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.contexts.context import LocalContext, ScaledContext
+from smpgnn.contexts.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.layers.linear import TowerLinear, assemble
+from smpgnn.layers.norm import RowBatchNorm
 from smpgnn.ops import fold, set_linear
 from smpgnn.ops.backend import fused_product
 
@@ -54,47 +55,50 @@ class SetLinear(nn.Module):
 
     @property
     def maps(self) -> list[TowerLinear]:
-        """What the matrices of `with_terms` are assembled from."""
+        """The maps whose matrices `transform` takes."""
         return [self.w1, self.w2, self.w3]
 
-    def forward(self, context: LocalContext) -> LocalContext:
+    def forward(self, context: LocalContext, norm: nn.Module | None = None) -> LocalContext:
+        """Û of contexts, or of the contexts normalised by `norm`."""
         w1, *others = assemble(self.maps)
-        return self.with_terms(context, [w1, *side_by_side([others])[0]], ())[0]
+        return self.transform(context, norm, [w1, *side_by_side([others])[0]], ())[0]
 
-    def with_terms(
-        self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
+    def transform(
+        self,
+        context: LocalContext,
+        norm: nn.Module | None,
+        matrices: list[Tensor],
+        message: tuple[Tensor, ...],
     ) -> tuple[LocalContext, Tensor | None]:
-        """Also the terms of messages, where it costs little; see `smpgnn.ops.set_linear`.
+        """Û and, where a kernel computes both, terms of the messages: see `smpgnn.ops.set_linear`.
 
-        `matrices` are W1 and, by `side_by_side`, the others.
+        `matrices` are W1 and, by `side_by_side`, the others. A batch norm before the map needs no
+        pass over the rows of its own: it is merged with the weights.
         """
-        (w1, maps), bias = matrices, self.w2.offset()
-        own = maps.size(0) > w1.size(0)
-        center, raw, layout = None, context, context.layout
-        folded = (
-            isinstance(context, ScaledContext)
-            and context.norm is not None
-            and fused_product(w1, w1)
-        )
-        if folded:
-            assert isinstance(context, ScaledContext)
-            assert context.norm is not None
-            raw = context.raw
-            assert raw.moments is not None
+        (w1, maps), bias, affine = matrices, self.w2.offset(), None
+        if not isinstance(norm, RowBatchNorm):
+            context = context if norm is None else norm(context)
+        elif norm.training and norm.has_kernel(context.rows) and fused_product(w1, w1):
+            context = context.measured(squares=True)
+            assert context.moments is not None
             pairs = maps.view(-1, w1.size(0), maps.size(1))
-            matrix, both, center = fold(raw.moments, layout.count, context.norm, w1, pairs, bias)
+            merged = fold(context.moments, context.layout.count, norm.state(), w1, pairs, bias)
+            matrix, both, mean = merged
+            rows, terms = set_linear(
+                context.rows, matrix, both, context.layout, mean, message, folded=True
+            )
+            return LocalContext(rows, context.layout), terms
         else:
-            matrix, values = w1, context.mean()
-            if own:
-                values = torch.cat([values, context.own()], dim=1)
-            if isinstance(context, ScaledContext):
-                raw = context.raw
-                center, scale, shift = context.affine
-                bias = bias + shift.to(w1.dtype) @ w1
-                matrix = scale.unsqueeze(1) * w1
-            both = F.linear(values, maps.t(), torch.cat([bias, torch.zeros_like(bias)]))
-        rows, terms = set_linear(raw.rows, matrix, both, layout, center, message, folded)
-        return LocalContext(rows, layout), terms
+            context, affine = norm.as_affine(context)
+        values = [context.mean(), context.own()][: maps.size(0) // w1.size(0)]
+        center, matrix = None, w1
+        if affine is not None:
+            values = [affine(value) for value in values]
+            bias = bias + affine.shift.to(w1.dtype) @ w1
+            center, matrix = affine.center, affine.scale.unsqueeze(1) * w1
+        both = F.linear(torch.cat(values, 1), maps.t(), torch.cat([bias, torch.zeros_like(bias)]))
+        rows, terms = set_linear(context.rows, matrix, both, context.layout, center, message)
+        return LocalContext(rows, context.layout), terms
 
 
 class MarkedSetLinear(SetLinear):
@@ -147,13 +151,18 @@ class RowLinear(nn.Module):
     def maps(self) -> list[TowerLinear]:
         return [self.w1]
 
-    def forward(self, context: LocalContext) -> LocalContext:
-        return self.with_terms(context, assemble(self.maps), ())[0]
+    def forward(self, context: LocalContext, norm: nn.Module | None = None) -> LocalContext:
+        return self.transform(context, norm, assemble(self.maps), ())[0]
 
-    def with_terms(
-        self, context: LocalContext, matrices: list[Tensor], message: tuple[Tensor, ...]
+    def transform(
+        self,
+        context: LocalContext,
+        norm: nn.Module | None,
+        matrices: list[Tensor],
+        message: tuple[Tensor, ...],
     ) -> tuple[LocalContext, Tensor | None]:
-        """As in `SetLinear`; there is no kernel that makes the terms here."""
+        """As in `SetLinear`, without terms of the messages."""
+        context = context if norm is None else norm(context)
         return context.with_rows(F.linear(context.rows, matrices[0].t(), self.w1.bias)), None
 
 

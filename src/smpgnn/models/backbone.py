@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -94,10 +94,10 @@ class Backbone(nn.Module):
             raise InputError(
                 f"norm_place must be one of {', '.join(NORM_PLACES)}, not {norm_place!r}."
             )
-        self.norms_results = norm_place == "after"
-        normed = widths[1:] if self.norms_results else widths[:-1]
+        self.norm_after = norm_place == "after"
+        normed = widths[1:] if self.norm_after else widths[:-1]
         self.norms = nn.ModuleList(
-            row_norm(norm if number or self.norms_results else None, width)
+            row_norm(norm if number or self.norm_after else None, width)
             for number, width in enumerate(normed)
         )
 
@@ -141,90 +141,101 @@ class Backbone(nn.Module):
         return index
 
     def forward(
-        self, x: Tensor | None, edge_attr: Tensor | None, index: ContextIndex
-    ) -> Iterator[LocalContext]:
-        """U⁽⁰⁾ and the contexts after every layer, one after the other."""
+        self,
+        x: Tensor | None,
+        edge_attr: Tensor | None,
+        index: ContextIndex,
+        read: Callable[[int, LocalContext], Any] = lambda number, context: context,
+    ) -> list[Any]:
+        """What `read` returns for U⁽⁰⁾ and for the contexts after layers 1, …, L, in this order.
+
+        By default these are the contexts themselves. A `read` that returns less lets go of the rows
+        of a layer as soon as the next one has used them.
+        """
         context = index.initial(x, self._dtype, self.features)
         if self.announced_channels:
             assert x is not None
             context = index.announce(context, x[:, : self.announced_channels])
-        yield index.read(context, 0)
-        for number, made in enumerate(self._made(), start=1):
-            arguments = number, context, edge_attr, index, made
+        found = [read(0, index.read(context, 0))]
+        for number, weights in enumerate(self._assembled_weights(), start=1):
+            arguments = number, context, edge_attr, index, weights
             if self.checkpoint:
                 modules = [self.norms[number - 1], self.layers[number - 1]]
-                context = recomputed(self._after, modules, *arguments)
+                context = recomputed(self._apply_layer, modules, *arguments)
             else:
-                context = self._after(*arguments)
-            yield index.read(context, number)
+                context = self._apply_layer(*arguments)
+            found.append(read(number, index.read(context, number)))
+        return found
+
+    def _assembled_weights(self) -> list[Any]:
+        """What `SMPLayer.assemble_weights` makes of all layers, if they are of one type."""
+        layers = list(self.layers)
+        if len({type(layer) for layer in layers}) > 1:
+            return [None] * len(layers)
+        return self.layers[0].assemble_weights(layers)  # type: ignore[operator,no-any-return]
+
+    def _apply_layer(
+        self,
+        number: int,
+        context: LocalContext,
+        edge_attr: Tensor | None,
+        index: ContextIndex,
+        weights: Any,
+    ) -> LocalContext:
+        """The contexts after layer `number`: norm, layer and residual."""
+        norm, layer = self.norms[number - 1], self.layers[number - 1]
+        context, here = index.enter(context, number), index.of_layer(number)
+        y = None if edge_attr is None else edge_attr[: here.topology.num_edges]
+        if self.norm_after:
+            new: LocalContext = norm(layer(context, here, y))
+        elif layer.merges_norm:
+            new = layer(context, here, y, norm, weights)
+        else:
+            new = layer(norm(context), here, y)
+        if self.residual and new.num_channels == context.num_channels:
+            new = new.with_rows(new.rows + context.rows)
+        # Padding must stay finite: batch norm sets it to zero, and so do some layers.
+        contained = layer.contained or isinstance(self.norms[-1], RowBatchNorm)
+        if not contained and new.layout.unowned is not None:
+            new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
+        # Extractors and the next norm need the statistics of the rows: one pass computes all.
+        following = None if self.norm_after else self.norms[number : number + 1]
+        squares = bool(following) and isinstance(following[0], RowBatchNorm)  # type: ignore[index]
+        return new.measured(squares=self.training and squares)
 
     def extract(self, extractor: nn.Module, context: LocalContext, index: ContextIndex) -> Tensor:
-        """The features that an extractor reads; one that works on every row is run again, too."""
+        """What an extractor reads; with checkpointing, one that works on all rows runs again."""
         if self.checkpoint and isinstance(extractor, NodeExtractor | PooledNodeExtractor):
             features: Tensor = recomputed(extractor, [extractor], context, index)
         else:
             features = extractor(context, index)
         return features
 
-    def _made(self) -> list[Any]:
-        """What the layers make of their weights, for all in one go where they are of one kind."""
-        layers = list(self.layers)
-        if len({type(layer) for layer in layers}) > 1:
-            return [None] * len(layers)
-        return self.layers[0].together(layers)  # type: ignore[operator,no-any-return]
-
     def extract_all(
         self,
         extractor: NodeExtractor | RowExtractor,
-        contexts: Iterator[LocalContext],
-        index: ContextIndex,
-    ) -> Tensor:
-        """The features of nodes that an extractor reads after each of L layers, [L, N, …].
-
-        On a GPU, where each launch has its price, they are read from all layers at once; not where
-        the rows of a layer would otherwise be dropped before the next, or differ between layers.
-        """
-        if not torch.is_grad_enabled() or self.checkpoint:
-            return torch.stack([self.extract(extractor, context, index) for context in contexts])
-        layers = list(contexts)
-        layout = layers[0].layout
-        if fused(layers[0].rows) and all(context.layout is layout for context in layers):
-            return extractor.of_layers(layers)
-        return torch.stack([self.extract(extractor, context, index) for context in layers])
-
-    def _after(
-        self,
-        number: int,
-        context: LocalContext,
+        x: Tensor | None,
         edge_attr: Tensor | None,
         index: ContextIndex,
-        made: Any,
-    ) -> LocalContext:
-        """The contexts after layer `number`: norm, layer, residual and what is measured of them."""
-        norm, layer = self.norms[number - 1], self.layers[number - 1]
-        context, here = index.enter(context, number), index.of_layer(number)
-        y = None if edge_attr is None else edge_attr[: here.topology.num_edges]
-        given = () if made is None else (made,)
-        new: LocalContext = layer(context if self.norms_results else norm(context), here, y, *given)
-        if self.norms_results:
-            new = new.with_rows(norm(new).written())
-        if self.residual and new.num_channels == context.num_channels:
-            new = new.with_rows(new.rows + context.rows)
-        if new.layout.padded and not self._contained(layer, new) and new.layout.unowned is not None:
-            new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
-        return self._measured(new, number)
+    ) -> Tensor:
+        """The node features that one extractor reads after each of L layers, [L, N, …].
 
-    def _contained(self, layer: nn.Module, context: LocalContext) -> bool:
-        """Whether padding stays finite: by the layer, or as every later layer begins with zeros."""
-        norm = self.norms[-1]
-        clear = isinstance(norm, RowBatchNorm) and norm.contains(context.rows)
-        return bool(layer.contained) or self.norms_results or clear
-
-    def _measured(self, context: LocalContext, number: int) -> LocalContext:
-        """The contexts after layer `number`, with what extractors and the next norm ask of them."""
-        here = number < self.num_layers and not self.norms_results
-        norm = self.norms[number] if here else None
-        return context.measured(squares=self.training and isinstance(norm, RowBatchNorm))
+        A GPU reads them from all layers at once, to launch fewer kernels. That takes contexts with
+        the same rows, all of which are kept anyway for the backward pass.
+        """
+        if torch.is_grad_enabled() and not self.checkpoint:
+            _, *layers = self(x, edge_attr, index)
+            layout = layers[0].layout
+            if fused(layers[0].rows) and all(context.layout is layout for context in layers):
+                return extractor.of_layers(layers)
+            return torch.stack([extractor(context, index) for context in layers])
+        _, *features = self(
+            x,
+            edge_attr,
+            index,
+            lambda number, context: self.extract(extractor, context, index) if number else None,
+        )
+        return torch.stack(features)
 
     @property
     def _dtype(self) -> torch.dtype:

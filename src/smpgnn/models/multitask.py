@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
 from smpgnn.layers import (
@@ -124,13 +125,11 @@ class MultiTaskSMP(nn.Module):
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
         index.check_level("graph")
-        contexts = self.backbone(x, edge_attr, index)
-        next(contexts)
-        features = F.relu(self.backbone.extract_all(self.extractor, contexts, index))
+        features = F.relu(self.backbone.extract_all(self.extractor, x, edge_attr, index))
         state = gated_state(features, tuple(self.recurrent.parameters()))
         pooled = self.set2set(state, index)
-        hidden = self.graph_norm.normalize(self.graph_hidden(pooled), index.graph_multiplicity)
-        return self.node_head(state), self.graph_out(F.relu(hidden))
+        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graph_layout))
+        return self.node_head(state), self.graph_out(F.relu(hidden.rows))
 
 
 class MultiTaskMPNN(MultiTaskSMP):

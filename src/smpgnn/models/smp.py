@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from smpgnn.pooling import (
     GraphExtractor,
     NodeExtractor,
     NodePooling,
+    NodeValues,
     PooledNodeExtractor,
     Readout,
     RowExtractor,
@@ -28,8 +29,8 @@ from smpgnn.pooling import (
 
 LEVELS = ("graph", "node")
 
-#: From the contexts before and after every layer to a result.
-Reader = Callable[[Iterator[LocalContext], ContextIndex], Tensor]
+#: From U⁽⁰⁾ and the contexts after every layer to a result.
+Reader = Callable[[list[LocalContext], ContextIndex], Tensor]
 
 
 class SMP(nn.Module):
@@ -175,32 +176,39 @@ class SMP(nn.Module):
             num_nodes: needed only where `x` and `batch` are None and the last nodes have no edge.
             batch_size: number of graphs; needed only where the last ones are empty.
             index: rows prepared beforehand (`smpgnn.context_index`), instead of anew in each call.
-            reader: makes the result of the contexts, in place of `read`: to look at them.
+            reader: computes the result from U⁽⁰⁾, …, U⁽ᴸ⁾ in place of the extractors and head.
         """
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
         index.check_level(self.level)
-        return (reader or self.read)(self.backbone(x, edge_attr, index), index)
-
-    def read(self, contexts: Iterator[LocalContext], index: ContextIndex) -> Tensor:
-        """The result from U⁽⁰⁾ and the contexts after every layer."""
+        if reader is not None:
+            return reader(self.backbone(x, edge_attr, index), index)
         if isinstance(self.first_extractor, Readout):
-            return self.of_pooled(*self.pool(contexts, index))
-        extract, last = self.backbone.extract, len(self.extractors) - 1
-        features = extract(self.first_extractor, next(contexts), index)
-        after: list[Tensor] = [
-            extract(self.extractors[min(number, last)], context, index)
-            for number, context in enumerate(contexts)
-        ]
-        return self._result(features + torch.stack(after).mean(0))
+            values = self.backbone(x, edge_attr, index, lambda number, u: self.values(u))
+            return self.of_pooled(*self.pool(values, index))
+        last = len(self.extractors)
+        extractors = [self.first_extractor, *self.extractors]
+        first, *after = self.backbone(
+            x,
+            edge_attr,
+            index,
+            lambda number, u: self.backbone.extract(extractors[min(number, last)], u, index),
+        )
+        return self._result(first + torch.stack(after).mean(0))
 
-    def pool(self, contexts: Iterator[LocalContext], index: ContextIndex) -> tuple[Tensor, Tensor]:
-        """What readouts of graphs join of U⁽⁰⁾ and of all layers at once; α times so of α U."""
+    def values(self, context: LocalContext) -> NodeValues:
+        """What readouts of graphs take from each node of a context."""
+        readout = self.extractors[0]
+        assert isinstance(readout, Readout)
+        return readout.values(context)
+
+    def pool(self, values: Sequence[NodeValues], index: ContextIndex) -> tuple[Tensor, Tensor]:
+        """Pool the `values` of U⁽⁰⁾, and those of all layers at once; homogeneous in U."""
         first, after = self.first_extractor, self.extractors[0]
         assert isinstance(first, Readout)
         assert isinstance(after, Readout)
-        return first.pool([next(contexts)], index)[:, 0], after.pool(contexts, index)
+        return first.pool(values[:1], index)[:, 0], after.pool(values[1:], index)
 
     def of_pooled(self, first: Tensor, after: Tensor) -> Tensor:
         """The result from what `pool` gives."""
