@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 from node_layers import BARBELL
+from smpgnn.capture.padded_rows import DataNodes
 from strategies import ODD, Structure, assert_same, cycle, make_case, path, undirected
 from torch import Tensor
 from torch_geometric.data import Data
@@ -14,7 +15,6 @@ from torch_geometric.data import Data
 from smpgnn.baselines.cliques import Cliques, JunctionTrees
 from smpgnn.baselines.tree_decomposition import junction_trees
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.padded_rows import DataNodes
 from smpgnn.contexts.topology import Topology
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import SparseSum

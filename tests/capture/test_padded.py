@@ -27,10 +27,11 @@ from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.relational_pooling import RelationalPooling
 from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
-from smpgnn.capture.steps import can_record, data_rows, run_padded, structures
+from smpgnn.capture.rows import LocalAxes, NodeAxes, OneHotAxes, RowAxes
+from smpgnn.capture.steps import can_capture, row_axes, structures
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
+from smpgnn.training.network import run_network
 
 GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], path(9), ODD["single"], cycle(7)]
 GRAPHS.append(undirected(8, [*((k, (k + 1) % 6) for k in range(6)), (0, 2), (3, 6), (6, 7)]))
@@ -109,9 +110,13 @@ def make_store() -> GraphStore:
     )
 
 
+def capacity(graphs: int, nodes: int, edges: int, rows: int, messages: int = 1) -> Capacity:
+    return Capacity(graphs, {"node": nodes, "edge": edges, "row": rows, "message": messages})
+
+
 def make_padded(store: GraphStore, network: nn.Module) -> PaddedStore:
-    room = Capacity(6, 40, 80, 300, 500)
-    return PaddedStore(store, room, data_rows(network, store), structures(network))
+    room = capacity(6, 40, 80, 300, 500)
+    return PaddedStore(store, room, row_axes(network, store), structures(network))
 
 
 def outputs_and_gradients(network: nn.Module, out: object, real: list[int]) -> list[Tensor]:
@@ -142,7 +147,7 @@ def compare_with_padded(name: str, training: bool, chosen: Sequence[int] = CHOSE
     padded.x, padded.edge_attr = padded.x.double(), padded.edge_attr.double()
     assert padded.fits(torch.tensor(chosen))
     room, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - graphs)]))
-    actual = outputs_and_gradients(other, run_padded(other, room, index), real)
+    actual = outputs_and_gradients(other, run_network(other, room, index), real)
     assert_same(actual, expected, tolerance=1e-11)
 
 
@@ -209,7 +214,7 @@ def test_nothing_is_asked_of_the_cpu(
     with FakeCopyMode(mode):
         network, padded, graphs = deepcopy((network, padded, graphs))
     with mode, NothingFromPython():
-        out = run_padded(network, *padded.batch(graphs))
+        out = run_network(network, *padded.batch(graphs))
         outs = [out] if isinstance(out, Tensor) else out
         sum(o.square().sum() for o in outs).backward()
     assert all(value.grad is not None for value in network.parameters())
@@ -242,21 +247,21 @@ def test_padding_does_not_show_where_nodes_are_numbered_at_random() -> None:
     padded = make_padded(store, network)
     padded.x = padded.x.double()
     room, index = padded.batch(torch.tensor([*CHOSEN, -1, -1]))
-    assert_same(run_padded(network, room, index)[:4], expected)
+    assert_same(run_network(network, room, index)[:4], expected)
 
 
 def test_targets_of_what_is_not_there_are_unknown() -> None:
-    padded = PaddedStore(make_store(), Capacity(3, 40, 80, 300))
+    padded = PaddedStore(make_store(), capacity(3, 40, 80, 300))
     batch, index = padded.batch(torch.tensor([5, -1, 1]))
     assert batch.y[[0, 2], 0].tolist() == [5, 1]
     assert batch.y[1].isnan().all()
-    assert index.present.tolist() == [1, 0, 1, 0]
+    assert index.graph_multiplicity.tolist() == [1, 0, 1, 0]
     assert index.topology.graph_size.tolist() == [1, 0, 5, 34]
 
 
 def test_what_fits() -> None:
-    padded = PaddedStore(make_store(), Capacity(3, 15, 40, 90))
-    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 26, 0)
+    padded = PaddedStore(make_store(), capacity(3, 15, 40, 90))
+    assert padded.tables.count(torch.tensor([1, 5, -1])) == [6, 10, 26]
     assert padded.fits(torch.tensor([1, 5]))
     assert not padded.fits(torch.tensor([4, 0]))  # 15 nodes: one must be left
     assert not padded.fits(torch.tensor([4, 1]))  # 106 rows
@@ -264,10 +269,10 @@ def test_what_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [DataOneHot, DataNodes, lambda store: DataLocal(store, 1)], ids=["all", "own", "local"]
+    "make", [OneHotAxes, NodeAxes, lambda store: LocalAxes(store, 1)], ids=["all", "own", "local"]
 )
 def test_capacity_of_a_store_has_room_for_its_batches(
-    make: Callable[[GraphStore], DataRows],
+    make: Callable[[GraphStore], RowAxes],
 ) -> None:
     store = make_store()
     rows = make(store)
@@ -275,25 +280,25 @@ def test_capacity_of_a_store_has_room_for_its_batches(
     padded = PaddedStore(store, room, rows)
     for graphs in torch.combinations(torch.arange(len(GRAPHS)), 3):
         assert padded.fits(graphs)
-    assert room.rows % 16 == room.nodes % 16 == room.edges % 16 == room.messages % 16 == 0
+    assert all(size % 16 == 0 for size in room.sizes.values())
 
 
 def test_what_fits_of_local_contexts() -> None:
     store = make_store()
-    rows = DataLocal(store, 1)
+    rows = LocalAxes(store, 1)
     # of a cycle of five: 5 contexts of 4 rows, each of which hears from two neighbours
-    padded = PaddedStore(store, Capacity(3, 40, 40, 40, 80), rows)
-    assert padded.size(torch.tensor([1, 5, -1])) == (6, 10, 22, 40)
+    padded = PaddedStore(store, capacity(3, 40, 40, 40, 80), rows)
+    assert padded.tables.count(torch.tensor([1, 5, -1])) == [6, 10, 22, 40]
     assert padded.fits(torch.tensor([1, 5]))
     assert not padded.fits(torch.tensor([1, 1]))  # 40 rows: one must be left
-    narrow = PaddedStore(store, Capacity(3, 40, 40, 90, 80), rows)
+    narrow = PaddedStore(store, capacity(3, 40, 40, 90, 80), rows)
     assert not narrow.fits(torch.tensor([1, 1]))  # 80 messages, likewise
 
 
 @pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
 def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, ...]) -> None:
     store = make_store()
-    padded = PaddedStore(store, Capacity(6, 60, 90, 300, 700), DataLocal(store, 2))
+    padded = PaddedStore(store, capacity(6, 60, 90, 300, 700), LocalAxes(store, 2))
     batch, index = padded.batch(torch.tensor([*chosen, *[-1] * (6 - len(chosen))]))
     found = index.routes.sides()
     plain = store.batch(chosen)
@@ -306,7 +311,7 @@ def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, .
         assert torch.equal(one.row_ptr[: rows + 1], two.row_ptr)
         assert (one.row_ptr[rows:] == messages).all()
         assert torch.equal(one.row[:messages], two.row)
-        assert (one.row[messages:] == padded.capacity.rows - 1).all()
+        assert (one.row[messages:] == padded.capacity.sizes["row"] - 1).all()
     assert torch.equal(found[1].last[:messages], expected.routes.sides()[1].last)
     table, whole = index.table, expected.table
     assert torch.equal(table.ptr[: plain.num_nodes + 1], whole.ptr)
@@ -317,13 +322,13 @@ def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, .
 
 
 def test_a_cpu_records_nothing() -> None:
-    assert not can_record(NETWORKS["fast"](), torch.device("cpu"))
+    assert not can_capture(NETWORKS["fast"](), torch.device("cpu"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_what_can_be_recorded() -> None:
     cuda = torch.device("cuda")
     for make in NETWORKS.values():
-        assert can_record(make(), cuda)
-    assert not can_record(SMP(2, 2, 3, 3, "fast", "neighborhood"), cuda)
-    assert not can_record(SMP(2, 2, 3, 3, "fast", pooling="max"), cuda)
+        assert can_capture(make(), cuda)
+    assert not can_capture(SMP(2, 2, 3, 3, "fast", "neighborhood"), cuda)
+    assert not can_capture(SMP(2, 2, 3, 3, "fast", pooling="max"), cuda)

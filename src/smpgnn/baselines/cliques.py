@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from smpgnn.baselines.tree_decomposition import junction_trees
-from smpgnn.capture.padded import Capacity, PaddedStore, usual_room
-from smpgnn.capture.padded_rows import DataNodes
+from smpgnn.capture.padded import Capacity, PaddedStore, usual_size
+from smpgnn.capture.rows import NodeAxes
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.structure import Cut, GraphStructure, PreparedStructure
 from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import SparseSum
-from smpgnn.ops.assembly import entries
+from smpgnn.ops.ragged import find_entries
 from smpgnn.ops.sparse import sparse_apply
 
 
@@ -91,7 +91,7 @@ class PreparedTrees(PreparedStructure[Cliques]):
             trees.edge_index - trees.graph_ptr[joined],
             torch.stack([found.kind, members], 1),
         )
-        rows = DataNodes(store)
+        rows = NodeAxes(store)
         self._trees = PaddedStore(store, Capacity.of(store, graphs, rows), rows)
         # Pairs of an atom and a clique: atoms clique by clique, and cliques atom by atom, in the
         # numbers of their graph. All tables have one entry more, for what is not there.
@@ -103,7 +103,7 @@ class PreparedTrees(PreparedStructure[Cliques]):
         pairs = torch.bincount(graph, minlength=trees.num_graphs)
         self._segments = torch.stack([_with_zero(pairs), pointer(pairs)])  # sizes and starts
         self._sizes = pairs.cpu()
-        self._places = torch.arange(usual_room(pairs, graphs), device=pairs.device)
+        self._places = torch.arange(usual_size(pairs, graphs), device=pairs.device)
         self._zeros = pairs.new_zeros(1)
 
     def fits(self, graphs: Tensor) -> bool:
@@ -117,7 +117,7 @@ class PreparedTrees(PreparedStructure[Cliques]):
         homes = take(self._homes, batch.node)
         size, first = self._segments.index_select(1, batch.slots)
         ends, last = size.cumsum(0), self._pairs.size(1) - 1
-        owner, pair = entries(ends, first + size - ends, self._places, last)
+        owner, pair = find_entries(ends, first + size - ends, self._places, last)
         shift = torch.stack([batch.topology.graph_ptr[:-1], trees.topology.graph_ptr[:-1]])
         # Pairs that are not there have an atom and a clique that are not there either.
         atom, clique = self._pairs.index_select(1, pair) + shift.index_select(1, owner)

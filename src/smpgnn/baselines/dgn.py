@@ -53,7 +53,7 @@ class DGNLayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
-    recordable = True
+    capturable = True
 
     structure: DirectionalFields
     mean_log_degree: Tensor

@@ -38,7 +38,7 @@ class GATLayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
-    recordable = True
+    capturable = True
 
     def __init__(
         self, in_channels: int, out_channels: int, edge_channels: int = 0, *, heads: int = 1

@@ -51,7 +51,7 @@ class GatedGCNLayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
-    recordable = True
+    capturable = True
 
     def __init__(
         self,

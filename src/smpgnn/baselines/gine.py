@@ -35,7 +35,7 @@ class GINELayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
-    recordable = True
+    capturable = True
     contained = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:

@@ -52,7 +52,7 @@ class JunctionTreeLayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
-    recordable = True
+    capturable = True
     contained = True
     structure = JunctionTrees()
 

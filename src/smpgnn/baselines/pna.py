@@ -47,7 +47,7 @@ class PNALayer(SMPLayer):
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
 
-    recordable = True
+    capturable = True
 
     aggregators: ClassVar[tuple[str, ...]] = AGGREGATORS
     scalers: ClassVar[tuple[str, ...]] = SCALERS

@@ -79,7 +79,7 @@ class RingGNNLayer(SMPLayer):
     Shapes: rows [P, in_channels] to [P, out_channels], P the number of pairs (i, j).
     """
 
-    recordable = True
+    capturable = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")

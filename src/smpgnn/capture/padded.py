@@ -1,102 +1,64 @@
-"""Batches of fixed size: any graphs of a store, with room to spare.
+"""Batches of fixed size: any graphs of a data set, padded.
 
-All tensors have the same shape whichever graphs are taken, and none is made by asking the GPU a
-question, so that a training step can be recorded once and replayed. What is left of the room forms
-one more graph without edges, whose nodes have no rows; the rows that nobody owns reach nobody.
+All tensors have the same shape whichever graphs are taken, and making them never synchronises a GPU
+with the CPU, so a training step can be captured once and replayed. The padding forms one more graph
+without edges, whose nodes have no rows; rows that no context owns reach nobody.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from smpgnn.capture.padded_rows import DataOneHot, DataRows, RowLists, small_table, sorted_topology
-from smpgnn.contexts.caching import cached_property
+from smpgnn.capture.axes import Axis, Column, IndexTables
+from smpgnn.capture.rows import OneHotAxes, RowAxes, sorted_topology
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.structure import Cut, GraphStructure
 from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.ops import Neighbors, Routes
-from smpgnn.ops.assembly import EdgeParts, NodeParts, cut_edges, cut_nodes, place_graphs
+from smpgnn.ops.ragged import BEGIN
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """The room of a batch: at most so many graphs, and fewer nodes, edges, … than these.
+    """What a batch can hold: at most so many graphs, and fewer entries of each axis than `sizes`.
 
-    `messages` are those from row to row that are listed (`DataRows.messages`).
+    The axes are 'node', 'edge' and those of the rows (`RowAxes`).
     """
 
     graphs: int
-    nodes: int
-    edges: int
-    rows: int
-    messages: int = 1
+    sizes: Mapping[str, int]
 
     @classmethod
     def of(
-        cls, store: GraphStore, graphs: int, rows: DataRows | None = None, spread: float = 4.0
+        cls, store: GraphStore, graphs: int, rows: RowAxes | None = None, deviations: float = 4.0
     ) -> Capacity:
-        """Room for all but one in thousands of random batches of so many graphs of a store.
+        """Enough for all but one in thousands of random batches of so many graphs of a store.
 
-        `rows` are those of its contexts, one-hot where not given; `spread` is how many standard
-        deviations above the mean there is room for.
+        `rows` are those of its contexts, one-hot by default; `deviations` is how many standard
+        deviations above the mean the capacity lies.
         """
-        rows = DataOneHot(store) if rows is None else rows
-        sizes = store.num_nodes, store.num_edges, rows.sizes, rows.messages
-        return cls(graphs, *(usual_room(size, graphs, spread) for size in sizes))
-
-    def holds(self, nodes: int, edges: int, rows: int, messages: int) -> bool:
-        return (
-            nodes < self.nodes
-            and edges < self.edges
-            and rows < self.rows
-            and messages < self.messages
-        )
+        axes = (OneHotAxes(store) if rows is None else rows).axes
+        counts = {"node": store.num_nodes, "edge": store.num_edges}
+        counts |= {name: axis.counts for name, axis in axes.items()}
+        sizes = {name: usual_size(count, graphs, deviations) for name, count in counts.items()}
+        return cls(graphs, sizes)
 
 
-def usual_room(sizes: Tensor, graphs: int, spread: float = 4.0) -> int:
-    """More than most batches of so many graphs need, of whose parts there are `sizes` [G]."""
-    sizes = sizes.double()
-    deviation = sizes.std(correction=0).item() if sizes.numel() > 1 else 0.0
-    usual = graphs * sizes.mean().item() + spread * math.sqrt(graphs) * deviation
-    most = sizes.topk(min(graphs, sizes.numel())).values.sum().item()
+def usual_size(counts: Tensor, graphs: int, deviations: float = 4.0) -> int:
+    """More entries than most batches of so many graphs have, of `counts` [G] each."""
+    counts = counts.double()
+    deviation = counts.std(correction=0).item() if counts.numel() > 1 else 0.0
+    usual = graphs * counts.mean().item() + deviations * math.sqrt(graphs) * deviation
+    most = counts.topk(min(graphs, counts.numel())).values.sum().item()
     return 16 * (math.ceil(min(usual, most)) // 16 + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class PaddedIndex(ContextIndex):
-    """An index whose tensors are made beforehand.
-
-    `present` [B + 1] is 1 for real graphs; `most` is the number of nodes of the largest.
-    """
-
-    made_layout: RowLayout
-    made_routes: Routes
-    present: Tensor
-    most: int
-
-    @cached_property
-    def layout(self) -> RowLayout:
-        return self.made_layout
-
-    @cached_property
-    def routes(self) -> Routes:
-        return self.made_routes
-
-    @property
-    def graph_multiplicity(self) -> Tensor | None:
-        return self.present
-
-    @property
-    def largest(self) -> int:
-        return self.most
 
 
 class PaddedStore:
@@ -104,8 +66,8 @@ class PaddedStore:
 
     Args:
         store: the graphs.
-        capacity: the room of a batch.
-        rows: those of its contexts; one-hot where not given.
+        capacity: what a batch can hold.
+        rows: those of the contexts; one-hot by default.
         structures: what layers ask of the topology of a batch; found here, once for all graphs.
     """
 
@@ -113,126 +75,135 @@ class PaddedStore:
         self,
         store: GraphStore,
         capacity: Capacity,
-        rows: DataRows | None = None,
+        rows: RowAxes | None = None,
         structures: Iterable[GraphStructure[Any]] = (),
     ) -> None:
-        self.capacity, self.rows = capacity, DataOneHot(store) if rows is None else rows
-        size, edges = store.num_nodes, store.num_edges
-        counts = torch.stack([size, edges, self.rows.sizes, self.rows.messages])
-        self._counts = counts.cpu()  # to see what fits without a question to the GPU
-        self.most, self.device = int(self._counts[0].max()), store.device
-        self.num_nodes = size
-        whole_set, order = sorted_topology(store)
+        self.capacity, self.rows = capacity, OneHotAxes(store) if rows is None else rows
+        self.device, self.num_nodes = store.device, store.num_nodes
+        self.largest = int(store.num_nodes.max())
+        whole, order = sorted_topology(store)
         node_start, edge_start = (
-            take(ptr, whole_set.batch) for ptr in (store.node_ptr, store.edge_ptr)
+            take(ptr, whole.batch) for ptr in (store.node_ptr, store.edge_ptr)
         )
-        leave, by_sender = whole_set.edges_by_sender
-        first, _, _ = self.rows.nodes
-        # Tables of graphs, nodes and edges, each with one entry more, for what is not there. Of
-        # graphs: whether there is one, its counts, and where what is counted begins; of nodes and
-        # edges: see `cut_nodes` and `cut_edges`.
-        begin = torch.cat([counts.new_zeros(4, 1), counts.cumsum(1)], dim=1)
-        there = _with_last(torch.ones_like(counts), 0, dim=1)[:1]
-        self._graph_table = torch.cat([there, _with_last(counts, 0, dim=1), begin])
-        self._node_table = small_table(
-            whole_set.degree,
-            pointer(whole_set.degree)[:-1] - edge_start,
-            leave[:-1] - edge_start,
-            *self.rows.nodes,
+        leave, by_sender = whole.edges_by_sender
+        sender, receiver = whole.edge_index
+        first_row, row_axis = self.rows.first_row, self.rows.row_axis
+        nodes = {
+            "degree": Column(whole.degree),
+            "arrive_ptr": Column(pointer(whole.degree)[:-1] - edge_start, "edge", pointer=True),
+            "leave_ptr": Column(leave[:-1] - edge_start, "edge", pointer=True),
+            **self.rows.node_columns,
+        }
+        edges = {
+            "sender": Column(sender - take(node_start, sender), "node"),
+            "receiver": Column(receiver - take(node_start, receiver), "node"),
+            "by_sender": Column(by_sender - take(edge_start, sender), "edge"),
+            "sender_row": Column(take(first_row, sender), row_axis, pointer=True),
+            "receiver_row": Column(
+                take(first_row, take(receiver, by_sender)), row_axis, pointer=True
+            ),
+        }
+        axes = {"node": Axis(store.num_nodes, nodes), "edge": Axis(store.num_edges, edges)}
+        self.tables = IndexTables({**axes, **self.rows.axes}, capacity.sizes)
+        edge_count = store.num_edges
+        inverse = torch.where(
+            edge_count > 0, store.num_nodes.double() / edge_count.clamp(min=1), 0.0
         )
-        sender, receiver = whole_set.edge_index
-        self._edge_table = small_table(
-            sender - take(node_start, sender),
-            receiver - take(node_start, receiver),
-            by_sender - take(edge_start, sender),  # of the same graph as the edge in this place
-            take(first, sender),
-            take(first, take(receiver, by_sender)),
+        self._inverse, self._present = (
+            _padded(inverse, 0.0),
+            _padded(torch.ones_like(edge_count), 0),
         )
-        inverse = torch.where(edges > 0, size.double() / edges.clamp(min=1), 0.0)
-        self._inverse = _with_last(inverse, 0.0)
-        self._prepared = {s: s.prepare(whole_set, capacity.graphs) for s in structures}
-        self.x = None if store.x is None else _with_last(store.x.float(), 0.0)
-        self.edge_attr = (
-            None if store.edge_attr is None else _with_last(store.edge_attr[order].float(), 0.0)
-        )
-        self.y = None if store.y is None else _with_last(store.y.float(), torch.nan)
-        self.y_node = None if store.y_node is None else _with_last(store.y_node.float(), torch.nan)
-        # What is the same in all batches.
-        rooms = [capacity.nodes, capacity.edges, capacity.rows, capacity.messages]
-        self._last = torch.tensor(rooms, device=store.device) - 1
-        self._edge_places = torch.arange(capacity.edges, device=store.device)
-        self._edge_numbers = self._edge_places.int()
-
-    def size(self, graphs: Tensor) -> tuple[int, int, int, int]:
-        """Nodes, edges, rows and messages of these graphs, on the CPU; a number −1 is for none."""
-        nodes, edges, rows, messages = self._counts[:, graphs[graphs >= 0]].sum(1).tolist()
-        return nodes, edges, rows, messages
+        self._structures = {s: s.prepare(whole, capacity.graphs) for s in structures}
+        self.x = None if store.x is None else _padded(store.x.float(), 0.0)
+        attr = store.edge_attr
+        self.edge_attr = None if attr is None else _padded(attr[order].float(), 0.0)
+        self.y = None if store.y is None else _padded(store.y.float(), torch.nan)
+        self.y_node = None if store.y_node is None else _padded(store.y_node.float(), torch.nan)
+        # The same in all batches: the edges are sorted by receiver.
+        self._edge_order = torch.arange(capacity.sizes["edge"], device=store.device)
+        self._small_edge_order = self._edge_order.int()
+        self._num_nodes = torch.tensor([capacity.sizes["node"]], device=store.device)
 
     def fits(self, graphs: Tensor) -> bool:
-        """Whether there is room for these graphs; `graphs` on the CPU."""
+        """Whether a batch can hold these graphs; `graphs` on the CPU."""
         return (
             graphs.numel() <= self.capacity.graphs
-            and self.capacity.holds(*self.size(graphs))
-            and all(prepared.fits(graphs) for prepared in self._prepared.values())
+            and self.tables.fits(graphs)
+            and all(found.fits(graphs) for found in self._structures.values())
         )
 
-    def batch(self, graphs: Tensor) -> tuple[GraphBatch, PaddedIndex]:
-        """The batch of these graphs, in [capacity.graphs] numbers, −1 for none, on the device.
+    def batch(self, graphs: Tensor) -> tuple[GraphBatch, ContextIndex]:
+        """The batch of these graphs: [capacity.graphs] indices, −1 for none, on the device.
 
-        Targets of what is not there are NaN. The batch has one graph more, the unused room; results
-        for the graphs asked for come first.
+        Targets of padding are NaN. The batch has one graph more, the padding; results for the
+        graphs asked for come first.
         """
-        room, rows = self.capacity, self.rows.room(self.capacity.nodes, self.capacity.rows)
-        found = place_graphs(graphs, self._graph_table, self._inverse, self.y, self._last)
-        nodes = cut_nodes(
-            found.places, found.inverse, self._node_table, self.x, self.y_node,
-            room.nodes, rows, self.rows.spread,
-        )  # fmt: skip
-        edges = cut_edges(found.places, self._edge_table, self.edge_attr, room.edges)
-        batch, _, node, degree, own, count = nodes.numbers
-        arrive, leave, row_ptr = nodes.pointers
-        topology = Topology(edges.numbers[1:3], batch, room.nodes, room.graphs + 1)
-        topology.__dict__.update(
-            graph_size=found.size,
-            graph_ptr=found.ptr,
-            degree=degree,
-            inverse_average_degree=found.inverse,
-            edges_by_receiver=(arrive, self._edge_places),
-            edges_by_sender=(leave, edges.numbers[3]),
+        sizes, num_graphs = self.capacity.sizes, self.capacity.graphs + 1
+        slots, spans = self.tables.place(graphs)
+        nodes, edges = (self.tables.cut(spans, axis) for axis in ("node", "edge"))
+        rows = self.rows.cut(self.tables, spans, nodes, sizes)
+        graph_ptr = torch.cat([spans[BEGIN, 0], self._num_nodes])
+        inverse, degree = take(self._inverse, slots), nodes.columns["degree"]
+        present = take(self._present, slots)
+        topology = Topology(
+            torch.stack([edges.columns["sender"], edges.columns["receiver"]]),
+            nodes.graph,
+            sizes["node"],
+            num_graphs,
+            given={
+                "graph_size": graph_ptr.diff(),
+                "graph_ptr": graph_ptr,
+                "degree": degree,
+                "inverse_average_degree": inverse,
+                "edges_by_receiver": (nodes.columns["arrive_ptr"], self._edge_order),
+                "edges_by_sender": (nodes.columns["leave_ptr"], edges.columns["by_sender"]),
+            },
         )
-        cut = Cut(topology, found.slots, node, edges.numbers[0])
-        topology.found.update({s: prepared.cut(cut) for s, prepared in self._prepared.items()})
-        made = self.rows.cut(found.places, nodes, rows, room.messages)
-        layout = RowLayout(row_ptr, made.table.owner, own, None, padded=True)
-        small = nodes.small_pointers[2], nodes.small_own
-        layout.__dict__.update(made.layout, count=count, small=small)
-        routes = self._routes(nodes, edges, made.lists)
-        index = PaddedIndex(topology, made.table, layout, routes, found.present, self.most)
+        cut = Cut(topology, slots, nodes.place, edges.place)
+        topology.found.update({s: found.cut(cut) for s, found in self._structures.items()})
+        senders = Neighbors(
+            nodes.small["arrive_ptr"],
+            edges.small["sender_row"],
+            self._small_edge_order,
+            *rows.receive,
+            edges.small["receiver"],
+        )
+        receivers = Neighbors(
+            nodes.small["leave_ptr"],
+            edges.small["receiver_row"],
+            edges.small["by_sender"],
+            *rows.send,
+        )
+        table, scale = rows.table, take(inverse, nodes.graph)
+        layout = RowLayout(
+            table.ptr,
+            table.owner,
+            table.own,
+            None,
+            padded=True,
+            given={"count": nodes.columns["count"], **rows.layout},
+        )
+        routes = Routes(
+            *layout.small, scale, degree * scale, lambda: (senders, receivers), padded=True
+        )
+        given = {"layout": layout, "routes": routes, "largest": self.largest}
+        index = ContextIndex(topology, table, given={**given, "graph_multiplicity": present})
         flat = GraphBatch(
-            x=None if self.x is None else nodes.x,
+            x=_rows(self.x, nodes.place),
             edge_index=topology.edge_index,
-            edge_attr=None if self.edge_attr is None else edges.edge_attr,
-            batch=batch,
-            num_graphs=room.graphs + 1,
-            y=None if self.y is None else found.y,
-            y_node=None if self.y_node is None else nodes.y_node,
+            edge_attr=_rows(self.edge_attr, edges.place),
+            batch=nodes.graph,
+            num_graphs=num_graphs,
+            y=_rows(self.y, slots[:-1]),
+            y_node=_rows(self.y_node, nodes.place),
         )
         return flat, index
 
-    def _routes(self, nodes: NodeParts, edges: EdgeParts, rows: RowLists) -> Routes:
-        """The routes of a batch."""
-        arrive, leave, row_ptr = nodes.small_pointers
-        receiver, out_edge, first, back_first = edges.small
-        numbers, (scale, arrived) = self._edge_numbers, nodes.weights
-        senders = Neighbors(arrive, first, numbers, rows.ptr, rows.row, receiver)
-        back = rows.back_ptr, rows.back_row, rows.back_edge
-        receivers = Neighbors(leave, back_first, out_edge, *back)
-        own = nodes.small_own
-        return Routes(row_ptr, own, scale, arrived, lambda: (senders, receivers), padded=True)
+
+def _padded(values: Tensor, last: float) -> Tensor:
+    """Values with one entry more, for padding."""
+    return torch.cat([values, values.new_full((1, *values.shape[1:]), last)])
 
 
-def _with_last(values: Tensor, last: float, dim: int = 0) -> Tensor:
-    """Values with one entry more at the end."""
-    shape = list(values.shape)
-    shape[dim] = 1
-    return torch.cat([values, values.new_full(shape, last)], dim=dim)
+def _rows(values: Tensor | None, index: Tensor) -> Tensor | None:
+    return None if values is None else values.index_select(0, index)

@@ -19,9 +19,9 @@ def evaluate(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.inference.evaluate import evaluate_file
         from smpgnn.inference.predict import load
+        from smpgnn.training.evaluation import evaluate_store
         from smpgnn.training.prepare import prepare
         from smpgnn.training.run_folder import RunFolder
-        from smpgnn.training.train import evaluate_store
 
     if arguments.data and arguments.positional:
         raise InputError(

@@ -33,7 +33,17 @@ def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
 
 
 class cached_property(functools.cached_property[R]):
-    """`functools.cached_property` for what an index keeps."""
+    """`functools.cached_property` for what an index keeps.
+
+    A value that is known beforehand can be passed to the object in its field `given`, by name.
+    Batches of fixed size do so: computing such values would synchronise a GPU with the CPU.
+    """
 
     def __init__(self, make: Callable[[Any], R]) -> None:
-        super().__init__(outside_modes(make))
+        @outside_modes
+        def value(instance: Any) -> R:
+            given = getattr(instance, "given", {})
+            return given[self.attrname] if self.attrname in given else make(instance)
+
+        value.__doc__ = make.__doc__
+        super().__init__(value)

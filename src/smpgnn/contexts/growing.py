@@ -27,17 +27,6 @@ from smpgnn.ops.sparse import sparse_apply
 
 
 @dataclass(frozen=True, eq=False)
-class LayerIndex(ContextIndex):
-    """The rows that one layer works on, with its message graph made beforehand."""
-
-    messages: Lift
-
-    @cached_property
-    def lift(self) -> Lift:
-        return self.messages
-
-
-@dataclass(frozen=True, eq=False)
 class Widening:
     """Row r of the new contexts is row source[r] of the old ones. Shape: source [P new]."""
 
@@ -81,7 +70,7 @@ class LayeredIndex(ContextIndex):
     """
 
     first: ContextIndex
-    layers: tuple[LayerIndex, ...]
+    layers: tuple[ContextIndex, ...]
     widenings: tuple[Widening | None, ...]
 
     @property
@@ -137,7 +126,7 @@ class GrowingIndex(LayeredIndex):
 
 def grow(
     topologies: Sequence[Topology], receivers: Sequence[int], graph_size: Tensor
-) -> tuple[ContextIndex, tuple[LayerIndex, ...], tuple[Widening | None, ...]]:
+) -> tuple[ContextIndex, tuple[ContextIndex, ...], tuple[Widening | None, ...]]:
     """The rows before the first layer, those of each layer, and the ways from one to the next.
 
     Args:
@@ -151,7 +140,7 @@ def grow(
     balls = Balls.of_themselves(nodes, topologies[0].device)
     table = balls.table(topologies[0], balls, graph_size, nodes, 0)
     first = ContextIndex(topologies[0], table)
-    layers: list[LayerIndex] = []
+    layers: list[ContextIndex] = []
     widenings: list[Widening | None] = []
     grown = True
     for number, (topology, count) in enumerate(zip(topologies, receivers, strict=True), start=1):
@@ -163,7 +152,7 @@ def grow(
         reach = _Reach.of(before, topology, count, nodes)
         balls = reach.balls
         wide = balls.table(topology, before, graph_size, nodes, number)
-        layers.append(LayerIndex(topology, wide, reach.lift(wide, topology)))
+        layers.append(ContextIndex(topology, wide, given={"lift": reach.lift(wide, topology)}))
         widenings.append(reach.widening(table, wide))
         grown = balls.described.numel() > before.described.numel()
         table = wide

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,6 +40,7 @@ class ContextIndex:
 
     topology: Topology
     table: RowTable
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @classmethod
     @outside_modes
@@ -145,7 +148,7 @@ class ContextIndex:
         used = self.topology.edges_by_receiver[0][-1] if padded else place[-1]
         return RowLayout(torch.minimum(place, used), place[:-1], place[:-1], None, padded)
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """A number of nodes that no graph exceeds."""
         return int(self.topology.graph_size.max()) if self.topology.num_graphs else 0
@@ -207,7 +210,7 @@ class ContextIndex:
         layout = RowLayout(ptr, edge, table.own[topology.receiver] + shift, multiplicity)
         return layout, receiver, sender
 
-    @property
+    @cached_property
     def graph_multiplicity(self) -> Tensor | None:
         """How often each graph counts in statistics over graphs, [B]; None: all once."""
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +29,7 @@ class RowLayout:
     own: Tensor
     multiplicity: Tensor | None
     padded: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @cached_property
     def count(self) -> Tensor:

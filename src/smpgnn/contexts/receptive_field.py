@@ -24,25 +24,6 @@ from smpgnn.errors import InputError, check_counts, check_tensor
 
 
 @dataclass(frozen=True, eq=False)
-class PartTopology(Topology):
-    """Some nodes of larger graphs and the edges that arrive at the first of them, by receiver.
-
-    Nodes are in the order of their distance to the targets, not of their graphs. d_avg is that of
-    the whole graphs. Shape: whole_inverse_average_degree [B].
-    """
-
-    whole_inverse_average_degree: Tensor
-
-    @cached_property
-    def inverse_average_degree(self) -> Tensor:
-        return self.whole_inverse_average_degree
-
-    @cached_property
-    def edges_by_receiver(self) -> tuple[Tensor, Tensor]:
-        return pointer(self.degree), torch.arange(self.num_edges, device=self.device)
-
-
-@dataclass(frozen=True, eq=False)
 class TargetIndex(LayeredIndex):
     """The contexts that some target nodes need; features are read from those of the targets."""
 
@@ -134,12 +115,8 @@ class ReceptiveFields:
         num_edges = _running([part.numel() for part in edges])
         # Layer l works on the contexts of V_{l-1} and the edges that arrive in V_l.
         topologies = [
-            PartTopology(
-                edge_index[:, : num_edges[hops]],
-                batch[: num_nodes[hops + 1]],
-                num_nodes[hops + 1],
-                topology.num_graphs,
-                topology.inverse_average_degree,
+            self._part(
+                edge_index[:, : num_edges[hops]], batch[: num_nodes[hops + 1]], num_nodes[hops + 1]
             )
             for hops in reversed(range(self.num_layers))
         ]
@@ -148,6 +125,23 @@ class ReceptiveFields:
             topologies[0], layers[0].table, first, layers, widenings, targets.numel()
         )
         return ReceptiveField(targets, node, edge, index)
+
+    def _part(self, edge_index: Tensor, batch: Tensor, num_nodes: int) -> Topology:
+        """Some nodes of the graphs and the edges that arrive at the first of them, by receiver.
+
+        Nodes are in the order of their distance to the targets, not of their graphs. The average
+        degree is that of the whole graphs.
+        """
+        degree = torch.bincount(edge_index[1], minlength=num_nodes)
+        given = {
+            "inverse_average_degree": self.topology.inverse_average_degree,
+            "degree": degree,
+            "edges_by_receiver": (
+                pointer(degree),
+                torch.arange(edge_index.size(1), device=degree.device),
+            ),
+        }
+        return Topology(edge_index, batch, num_nodes, self.topology.num_graphs, given=given)
 
     def _search(self, targets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """The nodes at 0, 1, …, L hops, and the edges that arrive at all of these but the last."""

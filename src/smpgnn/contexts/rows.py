@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +31,7 @@ class RowTable(ABC):
     radius: int | None = None
     #: The hops within which contexts tell nodes apart, where that is less than the layers need.
     context_radius: int | None = None
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,6 +32,7 @@ class Topology:
     batch: Tensor
     num_nodes: int
     num_graphs: int
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @classmethod
     @outside_modes

@@ -10,9 +10,9 @@ from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, encode_targets
 from smpgnn.errors import InputError
 from smpgnn.inference.predict import BATCH_ROWS, Model
+from smpgnn.training.evaluation import evaluate_store
 from smpgnn.training.prepare import left_out
 from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
-from smpgnn.training.train import evaluate_store
 
 
 def evaluate_file(

@@ -41,7 +41,7 @@ class SMPLayer(nn.Module):
     #: with its first map, and what `assemble_weights` computed for it.
     merges_norm: bool = False
     #: Whether the layer never synchronises with the CPU, so that CUDA graphs can capture it.
-    recordable: bool = False
+    capturable: bool = False
     #: What the layer asks of `Topology.find`; None: nothing.
     structure: GraphStructure[Any] | None = None
     #: Whether rows that no context owns (padding) stay finite from layer to layer without masking.

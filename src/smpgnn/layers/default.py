@@ -69,7 +69,7 @@ class DefaultSMPLayer(SMPLayer):
     ) -> None:
         super().__init__("sum")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.recordable = out_channels <= WIDEST
+        self.capturable = out_channels <= WIDEST
         self.edge_channels = edge_channels
         self.message_residual, self.update_residual = message_residual, update_residual
         self.divide_update = divide_update

@@ -62,7 +62,7 @@ class FastSMPLayer(SMPLayer):
             )
         self.in_channels, self.out_channels = in_channels, out_channels
         self.divide_update = divide_update
-        self.recordable = out_channels <= WIDEST
+        self.capturable = out_channels <= WIDEST
         check_counts(towers=towers, at_least=1)
         first_towers = towers if in_channels % towers == 0 else 1
         first_map = set_map_type(self.first_map, set_terms, own_terms)

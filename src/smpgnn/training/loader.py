@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
 from smpgnn.data.base import Splits
-from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.store import GraphStore
 
 
 def plan_batches(order: Tensor, rows: Tensor, batch_size: int, batch_rows: int) -> list[Tensor]:
@@ -31,12 +30,11 @@ def plan_batches(order: Tensor, rows: Tensor, batch_size: int, batch_rows: int) 
 
 
 class BatchLoader:
-    """Batches of a store, in an order that depends on the seed and the epoch only.
+    """Batches of a store, as indices of graphs, in an order set by the seed and the epoch only.
 
     With several processes each takes every world_size-th graph of each batch, so that together they
     see the batches that one process would see. In training (`seed` given) they keep step: of a
-    batch with fewer graphs than processes some graphs are seen by several of them. With `numbers`
-    the numbers of the graphs come in place of batches.
+    batch with fewer graphs than processes some graphs are seen by several of them.
     """
 
     def __init__(
@@ -50,9 +48,7 @@ class BatchLoader:
         epoch: Callable[[], int] = lambda: 0,
         rank: int = 0,
         world_size: int = 1,
-        numbers: bool = False,
     ) -> None:
-        self.numbers = numbers
         self.store, self.batch_size, self.batch_rows = store, batch_size, batch_rows
         self.rows = (store.num_nodes.square() if rows is None else rows).cpu()
         self.seed, self.epoch = seed, epoch
@@ -69,13 +65,13 @@ class BatchLoader:
     def __len__(self) -> int:
         return len(self._plan())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         for graphs in self._plan():
             mine = graphs[self.rank :: self.world_size]
             if self.seed is not None and mine.numel() == 0:
                 mine = graphs[[self.rank % graphs.numel()]]
             if mine.numel():
-                yield mine if self.numbers else self.store.batch(mine)
+                yield mine
 
 
 class StoreDataModule(pl.LightningDataModule):
@@ -93,10 +89,8 @@ class StoreDataModule(pl.LightningDataModule):
         rows: Callable[[Tensor], Tensor] = torch.square,
         batch_rows: int = 0,
         seed: int = 0,
-        numbers: bool = False,
     ) -> None:
         super().__init__()
-        self.numbers = numbers
         self.splits, self.batch_size = splits, batch_size
         self.rows, self.batch_rows, self.seed = rows, batch_rows, seed
 
@@ -122,7 +116,6 @@ class StoreDataModule(pl.LightningDataModule):
             epoch=lambda: trainer.current_epoch,
             rank=trainer.global_rank,
             world_size=trainer.world_size,
-            numbers=self.numbers,
         )
 
     def train_dataloader(self) -> BatchLoader:
@@ -132,9 +125,9 @@ class StoreDataModule(pl.LightningDataModule):
         return self._loader(self.splits.val, None)
 
     def transfer_batch_to_device(
-        self, batch: GraphBatch | Tensor, device: torch.device, dataloader_idx: int
-    ) -> GraphBatch | Tensor:
-        return batch if self.numbers else batch.to(device, non_blocking=True)
+        self, batch: Tensor, device: torch.device, dataloader_idx: int
+    ) -> Tensor:
+        return batch  # indices stay on the CPU
 
 
 def store_bytes(store: GraphStore) -> int:

@@ -10,60 +10,62 @@ import torch
 from pytorch_lightning.core.optimizer import LightningOptimizer
 from torch import Tensor, nn
 
-from smpgnn.capture.steps import Recorder
+from smpgnn.capture.steps import can_capture
 from smpgnn.config.options import TrainOptions
+from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphBatch
-from smpgnn.training.average import WeightAverage
-from smpgnn.training.network import run_network
+from smpgnn.training.loader import store_bytes
 from smpgnn.training.run_folder import settings
 from smpgnn.training.schedule import Plateau, rate_factor
+from smpgnn.training.steps import EvaluationStep, TrainingStep
 from smpgnn.training.tasks import Task
 
 
 class GraphModule(pl.LightningModule):
     """Trains a network on a task.
 
-    With `options.average` the network that is validated is the average of its weights (`average`).
-    Every epoch starts from a seed made of the run's seed and its number, and the learning rate
-    follows from the step, so a run that was interrupted goes on as if it had not been.
+    Batches are the indices of their graphs. Every epoch starts from a seed made of the run's seed
+    and its number, and the learning rate follows from the step, so a resumed run continues as if it
+    had not been interrupted.
     """
 
     def __init__(self, network: nn.Module, task: Task, options: TrainOptions) -> None:
         super().__init__()
+        self.automatic_optimization = False
         self.network, self.task, self.options = network, task, options
         self.objective = task.make_objective()
-        self.average = WeightAverage(network, options.average) if options.average else None
-        self._recorder: Recorder | None = None
         self.validation = task.metrics()
         self.plateau = Plateau(options.decay, options.decay_epochs)
-        self.train_loss = 0.0
         self._losses: list[Tensor] = []
 
-    def forward(self, batch: GraphBatch) -> Any:
-        return run_network(self.network, batch)
-
-    @property
-    def evaluated(self) -> nn.Module:
-        """The network to validate and to keep: the one that is trained, or its average."""
-        return self.network if self.average is None else self.average.network
-
-    def record(self, recorder: Recorder) -> None:
-        """Train by recorded steps; batches are then the numbers of the graphs."""
-        self._recorder = recorder
-        self.automatic_optimization = False
-
     def on_train_start(self) -> None:
-        if self.average is not None:
-            self.average.follow(self.network)
-        if self._recorder is not None:
-            self._recorder.record()
+        options, splits = self.options, self.trainer.datamodule.splits  # type: ignore[attr-defined]
+        capture = captures_steps(options, self.network, splits, self.device)
+        self._step = TrainingStep(
+            self.network,
+            self.objective,
+            splits.train,
+            options.batch_size,
+            clip=options.clip,
+            precision=options.precision,
+            capture=capture,
+            weight=self._share if self.trainer.world_size > 1 else None,
+            backward=self.manual_backward,
+        )
+        self._evaluation = EvaluationStep(
+            self.network,
+            splits.val,
+            options.batch_size,
+            precision=options.precision,
+            capture=capture,
+        )
 
     def on_train_epoch_start(self) -> None:
         seed = 1_000_003 * self.options.seed + self.current_epoch
         torch.manual_seed(seed + 7919 * self.global_rank)
         self._losses = []
 
-    def on_train_batch_start(self, batch: GraphBatch, batch_idx: int) -> None:
+    def on_train_batch_start(self, batch: Tensor, batch_idx: int) -> None:
         steps = int(self.trainer.num_training_batches)
         factor = rate_factor(self.options, self.current_epoch * steps + batch_idx, steps)
         if self.options.schedule == "plateau":
@@ -71,24 +73,11 @@ class GraphModule(pl.LightningModule):
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.options.lr * factor
 
-    def on_train_batch_end(self, outputs: Any, batch: GraphBatch, batch_idx: int) -> None:
-        if self.average is not None:
-            self.average.update(self.global_step)
-
-    def training_step(self, batch: GraphBatch | Tensor, batch_idx: int) -> Tensor | None:
-        if self._recorder is not None:
-            assert isinstance(batch, Tensor)
-            self._losses.append(self._recorder.step(batch))
-            optimizer = self.optimizers()
-            assert isinstance(optimizer, LightningOptimizer)
-            optimizer.step()
-            return None
-        assert isinstance(batch, GraphBatch)
-        loss: Tensor = self.objective(self(batch), batch)
-        if self.trainer.world_size > 1:
-            loss = loss * self._share(batch)
-        self._losses.append(loss.detach())
-        return loss
+    def training_step(self, graphs: Tensor, batch_idx: int) -> None:
+        self._losses.append(self._step(graphs))
+        optimizer = self.optimizers()
+        assert isinstance(optimizer, LightningOptimizer)
+        optimizer.step()
 
     def _share(self, batch: GraphBatch) -> Tensor:
         """Processes may have unequal parts of a batch; their losses count by the known targets."""
@@ -97,12 +86,8 @@ class GraphModule(pl.LightningModule):
         assert isinstance(everyone, Tensor)
         return mine * self.trainer.world_size / everyone.sum().clamp(min=1)
 
-    def validation_step(self, batch: GraphBatch | Tensor, batch_idx: int) -> None:
-        if isinstance(batch, Tensor):
-            assert self._recorder is not None
-            output, batch = self._recorder.outputs(batch)
-        else:
-            output = run_network(self.evaluated, batch)
+    def validation_step(self, graphs: Tensor, batch_idx: int) -> None:
+        output, batch = self._evaluation(graphs)
         self.task.update(self.validation, output, batch)
 
     def on_validation_epoch_end(self) -> None:
@@ -136,3 +121,16 @@ class GraphModule(pl.LightningModule):
         kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
         fused = True if self.device.type == "cuda" else None  # one launch instead of a dozen
         return kind(parameters, options.lr, weight_decay=options.weight_decay, fused=fused)
+
+
+def captures_steps(
+    options: TrainOptions, network: nn.Module, splits: Splits, device: torch.device
+) -> bool:
+    """Whether training captures its steps: one process, and data that fit the GPU."""
+    return (
+        options.cuda_graphs
+        and options.devices * options.nodes == 1
+        and options.batch_rows == 0
+        and store_bytes(splits.train) < 2**30
+        and can_capture(network, device)
+    )

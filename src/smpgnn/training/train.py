@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import os
 import signal
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.loggers import TensorBoardLogger
-from torch import nn
 
-from smpgnn.capture.steps import RecordedOutputs, Recorder, can_record
 from smpgnn.checksums import last_line_fits
 from smpgnn.config.options import TrainOptions
-from smpgnn.data.base import Splits
-from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError, Terminated
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
-from smpgnn.training.loader import BatchLoader, StoreDataModule, store_bytes
+from smpgnn.training.evaluation import TestPredictions, evaluate_store
+from smpgnn.training.loader import StoreDataModule
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
-from smpgnn.training.network import run_network
 from smpgnn.training.peak import memory_of
 from smpgnn.training.prepare import Prepared, prepare
 from smpgnn.training.processes import (
@@ -54,10 +47,6 @@ from smpgnn.training.run_folder import (
     versions,
 )
 from smpgnn.training.saved import SavedModel, load_model, pick_device
-from smpgnn.training.tasks import Task
-
-#: Batches from which on evaluation is recorded as a CUDA graph, which takes about as long as these.
-_MANY = 20
 
 
 @dataclass(frozen=True)
@@ -140,21 +129,17 @@ def _train_alone(
     torch.manual_seed(options.seed)
     network = prepared.network()
     module = GraphModule(network, prepared.task, options)
-    saved = SavedModel(module.evaluated, prepared.spec, prepared.task, prepared.source)
+    saved = SavedModel(network, prepared.spec, prepared.task, prepared.source)
     keeper = Keeper(folder, saved, options.patience)
     start = str(folder.last) if resume and folder.last.exists() else None
     checked = False
     if start is not None:
         checked = _check_checkpoint(start, module, sealed=saved_data is not None)
     spec, terminator = prepared.spec, Terminator()
-    recorded = records_steps(options, network, prepared.splits, device)
-    splits = prepared.splits
-    if recorded:
-        splits = Splits(splits.train.to(device), splits.val.to(device), splits.test)
     with _calm():
         callbacks = [keeper, ProgressLine(keeper, quiet), terminator]
         try:
-            trainer = _trainer(options, device, folder, callbacks, clips=not recorded)
+            trainer = _trainer(options, device, folder, callbacks)
         except (ValueError, RuntimeError, KeyError, MisconfigurationException) as error:
             # what Slurm or torchrun say in the environment does not fit
             detail = " ".join(str(error).split())
@@ -167,27 +152,12 @@ def _train_alone(
             folder.create(options, RunData(content.fingerprint, prepared.split_table()))
         elif saved_data is not None and first:
             folder.write_data(options, saved_data)  # the data may have moved
-        if recorded:
-            half = torch.bfloat16 if options.precision == "bfloat16" else None
-            module.record(
-                Recorder(
-                    network,
-                    module.objective,
-                    splits.train,
-                    splits.val,
-                    options.batch_size,
-                    options.clip,
-                    half,
-                    module.evaluated,
-                )
-            )
         data = StoreDataModule(
-            splits,
+            prepared.splits,
             options.batch_size,
             rows=lambda sizes: context_rows(sizes, spec),
             batch_rows=options.batch_rows,
             seed=options.seed,
-            numbers=recorded,
         )
         lost = (
             f"{folder.path}: another process of the training has ended: "
@@ -200,42 +170,6 @@ def _train_alone(
             if in_group() and not grouped:
                 leave_group()
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
-
-
-def evaluate_store(
-    network: nn.Module,
-    task: Task,
-    store: GraphStore,
-    batch_size: int,
-    device: torch.device,
-    batch_rows: int = 0,
-    keep: Callable[[Any, GraphBatch], None] = lambda output, batch: None,
-) -> dict[str, float]:
-    """The metrics of a network on all graphs of a store; a target that is never known has none.
-
-    `keep` is given every output and its batch, in the order of the store.
-    """
-    metrics = task.metrics().to(device)
-    network, store = network.to(device).eval(), store.to(device)
-    loader = BatchLoader(store, batch_size, batch_rows=batch_rows, numbers=True)
-    recorded = None
-    if batch_rows == 0 and len(store) >= _MANY * batch_size and can_record(network, device):
-        recorded = RecordedOutputs(network, store, batch_size)
-    known = 0
-    with torch.no_grad():
-        for graphs in loader:
-            if recorded is None:
-                batch = store.batch(graphs)
-                out = run_network(network, batch)
-            else:
-                out, batch = recorded(graphs)
-            known += task.known(batch)
-            task.update(metrics, out, batch)
-            keep(out, batch)
-    if known == 0:
-        raise InputError("the evaluation data have no known target: fill the target column.")
-    values = {name: float(value) for name, value in task.results(metrics).items()}
-    return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
 def _fit(
@@ -328,26 +262,11 @@ def _check_devices(options: TrainOptions, device: torch.device) -> None:
         raise InputError(f"--devices {options.devices}: this machine has only {what}.")
 
 
-def records_steps(
-    options: TrainOptions, network: nn.Module, splits: Splits, device: torch.device
-) -> bool:
-    """Whether training steps are recorded as CUDA graphs: one process, data that fit the GPU."""
-    return (
-        options.cuda_graphs
-        and options.devices * options.nodes == 1
-        and options.batch_rows == 0
-        and store_bytes(splits.train) < 2**30
-        and can_record(network, device)
-    )
-
-
 def _trainer(
     options: TrainOptions,
     device: torch.device,
     folder: RunFolder,
     callbacks: list[pl.Callback],
-    *,
-    clips: bool,
 ) -> pl.Trainer:
     if options.precision == "tf32" and device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -357,9 +276,7 @@ def _trainer(
         devices=options.devices,
         num_nodes=options.nodes,
         strategy="ddp" if several else "auto",
-        precision="bf16-mixed" if options.precision == "bfloat16" else "32-true",
         max_epochs=options.epochs,
-        gradient_clip_val=(options.clip or None) if clips else None,
         deterministic="warn" if device.type == "cuda" else True,
         # by rows, an epoch may have more batches than the one before
         reload_dataloaders_every_n_epochs=1 if options.batch_rows else 0,
@@ -389,7 +306,7 @@ def _finish(
 ) -> Result:
     seconds = keeper.seconds
     saved = load_model(folder.model)
-    shown = _Shown(saved.task)
+    shown = TestPredictions(saved.task)
     parts = {
         name: evaluate_store(
             saved.network, saved.task, store, options.batch_size, device, options.batch_rows, keep
@@ -423,43 +340,6 @@ def _finish(
     return Result(
         folder.path, saved, keeper.best_epoch, parts["validation"], parts["test"], seconds
     )
-
-
-class _Shown:
-    """Predictions for the test rows beside their targets."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.targets: list[list[Any]] = []
-        self.predicted: list[list[Any]] = []
-
-    def keep(self, output: Any, batch: GraphBatch) -> None:
-        self.targets += self.task.shown_targets(batch)
-        self.predicted += self.task.predict(output)
-
-    def write(self, folder: RunFolder, prepared: Prepared) -> None:
-        table, test = prepared.split_table().of("test"), prepared.splits.test
-        if table.node is not None:  # of all nodes those of the test split
-            nodes = (test.node_ptr[table.row] + table.node).tolist()
-            self.targets = [self.targets[node] for node in nodes]
-            self.predicted = [self.predicted[node] for node in nodes]
-        elif self.task.node_outputs and not self.task.graph_outputs:
-            table = table.with_nodes(test.num_nodes)
-        taken = {"row", "node", *self.task.columns()}
-        names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
-        lines = zip(self.targets, self.predicted, strict=True)
-        folder.write_predictions(
-            table,
-            [*names, *self.task.columns()],
-            [[_short(value) for value in (*known, *said)] for known, said in lines],
-        )
-
-
-def _short(value: Any) -> Any:
-    """Numbers in as many digits as float32 has, nothing where there is none."""
-    if not isinstance(value, float):
-        return value
-    return None if math.isnan(value) else str(np.float32(value))
 
 
 def _processor() -> str:

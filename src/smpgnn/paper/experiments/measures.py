@@ -7,18 +7,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-import torch
-
 from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions
 from smpgnn.data.store import GraphStore
 from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.table import Table
+from smpgnn.training.evaluation import evaluate_store
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.metrics import LogMSEBySize
-from smpgnn.training.network import run_network
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.saved import pick_device
-from smpgnn.training.train import Result, evaluate_store
+from smpgnn.training.steps import EvaluationStep
+from smpgnn.training.train import Result
 
 PERCENT = 100.0
 _TARGETS = ("dist", "ecc", "lap", "conn", "diam", "rad")
@@ -151,11 +150,9 @@ def _larger(connected: str, samples: int | None) -> dict[str, GraphStore]:
 def _by_target(network: Any, store: GraphStore, options: TrainOptions) -> list[float]:
     device = pick_device(options.device)
     metric = LogMSEBySize().to(device)
-    network = network.to(device).eval()
-    with torch.no_grad():
-        loader = BatchLoader(store.to(device), options.batch_size, batch_rows=options.batch_rows)
-        for batch in loader:
-            nodes, graphs = run_network(network, batch)
-            metric.update(nodes.float(), graphs.float(), batch)
+    step = EvaluationStep(network.to(device).eval(), store.to(device), options.batch_size)
+    for indices in BatchLoader(store, options.batch_size, batch_rows=options.batch_rows):
+        (nodes, graphs), batch = step(indices)
+        metric.update(nodes.float(), graphs.float(), batch)
     values: list[float] = metric.by_target().tolist()
     return values

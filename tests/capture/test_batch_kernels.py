@@ -11,7 +11,7 @@ from strategies import ODD, cycle, make_case, path
 from torch import Tensor
 
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.padded_rows import DataLocal, DataNodes, DataOneHot, DataRows
+from smpgnn.capture.rows import LocalAxes, NodeAxes, OneHotAxes, RowAxes
 from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GRAPHS = [path(6), cycle(5), ODD["edgeless"], ODD["loops"], ODD["empty"], path(9), ODD["single"]]
 GRAPHS += [ODD["directed cycle"], ODD["pair"]]
-ROOM = Capacity(6, 40, 80, 300, 700)
-ROWS: dict[str, Callable[[GraphStore], DataRows]] = {
-    "onehot": DataOneHot,
-    "nodes": DataNodes,
-    "local": lambda store: DataLocal(store, 1),
-    "local 2": lambda store: DataLocal(store, 2),
+ROOM = Capacity(6, {"node": 40, "edge": 80, "row": 300, "message": 700})
+ROWS: dict[str, Callable[[GraphStore], RowAxes]] = {
+    "onehot": OneHotAxes,
+    "nodes": NodeAxes,
+    "local": lambda store: LocalAxes(store, 1),
+    "local 2": lambda store: LocalAxes(store, 2),
 }
 
 
@@ -120,7 +120,7 @@ def test_any_number_of_graphs(count: int, monkeypatch: pytest.MonkeyPatch) -> No
     room = Capacity(count, 10 * count, 24 * count, 10 * count)
     generator = torch.Generator().manual_seed(count)
     graphs = torch.randint(-1, len(store), (count,), generator=generator)
-    assert_equal(*both(PaddedStore(store, room, DataNodes(store)), graphs, monkeypatch))
+    assert_equal(*both(PaddedStore(store, room, NodeAxes(store)), graphs, monkeypatch))
 
 
 @pytest.mark.parametrize("kind", ROWS)

@@ -1,0 +1,106 @@
+"""One training step and one evaluation step; on a GPU captured as CUDA graphs if possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smpgnn.capture.steps import CapturedFunction, padded_store
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.training.network import autocast, first_outputs, run_network
+from smpgnn.training.objective import Objective
+
+
+class TrainingStep:
+    """The loss on graphs of a store, and its gradients, clipped.
+
+    Args:
+        network: in training mode when this is called.
+        objective: the loss.
+        store: the training data; on the device of the network if steps are captured.
+        batch_size: graphs of a batch, at most.
+        clip: maximum norm of the gradient; 0: no clipping.
+        precision: 'bfloat16' for autocast.
+        capture: whether to capture the step (`smpgnn.capture.steps.can_capture`).
+        weight: factor on the loss of a batch; if several processes train, the share of this one.
+        backward: computes the gradients of the loss.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        objective: Objective,
+        store: GraphStore,
+        batch_size: int,
+        *,
+        clip: float = 0.0,
+        precision: str = "tf32",
+        capture: bool = False,
+        weight: Callable[[GraphBatch], Tensor] | None = None,
+        backward: Callable[[Tensor], None] = Tensor.backward,
+    ) -> None:
+        self.network, self.objective, self.store = network, objective, store
+        self.clip, self.precision, self.weight, self.backward = clip, precision, weight, backward
+        self.device = next(network.parameters()).device
+        self.captured: CapturedFunction | None = None
+        if capture:
+            modules = nn.ModuleList([network, objective])
+            batches = padded_store(network, store, batch_size)
+            self.captured = CapturedFunction(batches, self._gradients, modules)
+
+    def __call__(self, graphs: Tensor) -> Tensor:
+        """The loss on these graphs (indices on the CPU); sets the gradients of the network."""
+        if self.captured is not None and self.captured.fits(graphs):
+            loss: Tensor = self.captured(graphs)
+            return loss.clone()  # the next step overwrites it
+        self.network.zero_grad(set_to_none=True)
+        return self._gradients(self.store.batch(graphs).to(self.device, non_blocking=True))
+
+    def _gradients(self, batch: GraphBatch, index: ContextIndex | None = None) -> Tensor:
+        with autocast(self.device, self.precision):
+            loss: Tensor = self.objective(run_network(self.network, batch, index), batch)
+        if self.weight is not None:
+            loss = loss * self.weight(batch)
+        self.backward(loss)
+        if self.clip:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
+        return loss.detach()
+
+
+class EvaluationStep:
+    """The outputs of a network for graphs of a store.
+
+    Args: as in `TrainingStep`; the network is in eval mode when this is called.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        store: GraphStore,
+        batch_size: int,
+        *,
+        precision: str = "tf32",
+        capture: bool = False,
+    ) -> None:
+        self.network, self.store, self.precision = network, store, precision
+        self.device = next(network.parameters()).device
+        self.captured: CapturedFunction | None = None
+        if capture:
+            batches = padded_store(network, store, batch_size)
+            self.captured = CapturedFunction(batches, self._outputs, network)
+
+    def __call__(self, graphs: Tensor) -> tuple[Any, GraphBatch]:
+        """The outputs for these graphs (indices on the CPU), and their batch."""
+        batch = self.store.batch(graphs).to(self.device, non_blocking=True)
+        if self.captured is None or not self.captured.fits(graphs):
+            return self._outputs(batch), batch
+        out = self.captured(graphs)
+        return first_outputs(self.network, out, batch.num_nodes, batch.num_graphs), batch
+
+    def _outputs(self, batch: GraphBatch, index: ContextIndex | None = None) -> Any:
+        with torch.no_grad(), autocast(self.device, self.precision):
+            return run_network(self.network, batch, index)
