@@ -73,7 +73,7 @@ class PairIndex(InputIndex):
         entry = entry.clamp(max=topology.num_graphs * width**2 - 1)
         there = node < topology.graph_size[:, None]  # [B, n]
         if self.layout.padded:
-            there[-1:] = False  # the last graph is padding
+            there[-1].zero_()  # the last graph is padding
         first = ptr[torch.where(there, topology.graph_ptr[:-1, None] + node, 0)]
         paired = there[:, :, None] & there[:, None, :]
         return Dense(torch.where(paired, first[:, :, None] + node, self.num_rows), entry)
