@@ -1,7 +1,7 @@
-"""Values of nodes and values of edges, one from the other: all that messages on edges need.
+"""Messages on edges: gather node values for the edges, and reduce edge values at the nodes.
 
-Gathers and sums are each other's gradients, over edges in the order of their nodes, so that neither
-way has numbers added in an order that chance decides.
+Gathers and sums are each other's gradients. Both run over sorted edges, without atomic additions,
+so results are reproducible on a GPU.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from smpgnn.ops.sparse import sparse_apply
 class Incidence:
     """Which edges leave each node, and which arrive.
 
-    Where it is `padded`, edges come in the order of their receivers, and those past the last that
-    arrives anywhere are padding: what they get and what they hold reaches nobody but the last node,
-    which is padding, too.
+    With `padded`, edges are sorted by receiver and the last ones are padding. Their messages reach
+    the last node at most, which is padding, too.
     """
 
     topology: Topology
@@ -43,9 +42,9 @@ class Incidence:
         return sparse_apply(values, collect, spread)
 
     def max(self, values: Tensor) -> Tensor:
-        """The largest, channel by channel, of the edges that arrive: [E, C] to [N, C].
+        """The maximum over the edges that arrive at every node, [E, C] to [N, C].
 
-        Zero where none does; equal ones share the gradient.
+        Zero where no edge arrives. Equal maxima share the gradient.
         """
         ptr, order = self.topology.edges_by_receiver
         owner = self.topology.receiver
@@ -73,7 +72,7 @@ class Incidence:
 
     @cached_property
     def _sorted(self) -> tuple[SparseSum, SparseSum]:
-        """From edges as they are to edges in the order of their receivers, and back."""
+        """From edges as given to edges sorted by receiver, and back."""
         _, order = self.topology.edges_by_receiver
         back = torch.argsort(order)
         return (
