@@ -10,26 +10,34 @@ import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.topology import segments
 from smpgnn.ops.sparse import SparseSum, segment_matrices
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RowLayout:
-    """How a set of K contexts lies in one tensor of P rows.
+    """How the rows of K contexts lie in one tensor of P rows.
 
-    Context k has the rows ptr[k]:ptr[k+1]; own[k] is the row in which its node describes itself;
-    a row counts multiplicity times in sums, means and statistics. Where it is `padded` there are
-    rows past ptr[K] that belong to no context: their values are finite and reach nobody.
+    Context k has the rows ptr[k]:ptr[k+1]; own[k] is the row in which its node describes itself; a
+    row counts `multiplicity` times in sums, means and statistics. If the layout is `padded`, the
+    rows past ptr[K] belong to no context: their values are finite and are read by nothing.
 
-    Shapes: ptr [K + 1], owner [P], own [K], multiplicity [P] or None (all ones).
+    `given` holds values of cached properties that are known beforehand, by name.
+
+    Shapes: ptr [K + 1], own [K], multiplicity [P] or None (all ones).
     """
 
     ptr: Tensor
-    owner: Tensor
     own: Tensor
-    multiplicity: Tensor | None
+    num_rows: int
+    multiplicity: Tensor | None = None
     padded: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The context to which each row belongs, [P]."""
+        return segments(self.ptr.diff(), self.num_rows)[0]
 
     @cached_property
     def count(self) -> Tensor:
@@ -44,7 +52,7 @@ class RowLayout:
         """How often each row counts, [P], zero for rows of no context; None: all once."""
         if not self.padded:
             return self.multiplicity
-        return (torch.arange(self.owner.numel(), device=self.ptr.device) < self.ptr[-1]).long()
+        return (torch.arange(self.num_rows, device=self.ptr.device) < self.ptr[-1]).long()
 
     @cached_property
     def unowned(self) -> Tensor | None:

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, pointer, segments, take
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RowTable(ABC):
-    """The rows of all contexts of a batch: node i owns the rows ptr[i]:ptr[i+1].
+class RowTable(RowLayout, ABC):
+    """The rows of all contexts of a batch, one context per node, and which of them correspond.
 
-    Shapes: ptr [N + 1], own [N] (the row in which a node describes itself),
-    multiplicity [P] (how many equal rows of the paper a row stands for) or None where all are 1.
+    The multiplicity of a row is the number of equal rows of the paper that it represents.
     """
 
-    ptr: Tensor
-    own: Tensor
-    num_rows: int
-
-    multiplicity: Tensor | None = None
-    #: The number of layers up to which these rows compute what the scheme promises; None: any.
+    #: The number of layers for which these rows are exact; None: any.
     radius: int | None = None
-    #: The hops within which contexts tell nodes apart, where that is less than the layers need.
+    #: The hops within which contexts distinguish nodes, if that is less than the layers need.
     context_radius: int | None = None
-    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
@@ -40,11 +32,6 @@ class RowTable(ABC):
     @abstractmethod
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[RowTable, Tensor]:
         """The table of the renamed graphs (`topology`), and where each row lies in it, [P]."""
-
-    @cached_property
-    def owner(self) -> Tensor:
-        """The node to whose context each row belongs, [P]."""
-        return segments(self.ptr.diff(), self.num_rows)[0]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
