@@ -11,9 +11,10 @@ from torch.nn import functional as F
 
 from smpgnn.config.catalogue import READOUTS
 from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.ops import NodeSets, pool_contexts, set_to_set
+from smpgnn.ops import Dense, lstm_cell, pool_contexts
 
 #: Values of the nodes, [N, …] side by side, by the kind of their pooling: 'mean', 'sum' or 'max'.
 NodeValues = dict[str, list[Tensor]]
@@ -208,10 +209,33 @@ class SetToSet(nn.Module):
         self.unit = nn.LSTMCell(2 * channels, channels)
 
     def forward(self, x: Tensor, index: ContextIndex) -> Tensor:
-        topology, unit = index.topology, self.unit
-        weights = (unit.weight_ih, unit.weight_hh, unit.bias_ih, unit.bias_hh)
-        sets = NodeSets(topology.graph_ptr, topology.batch, index.graph_multiplicity)
-        return set_to_set(x, weights, self.steps, sets)
+        w, v, b, c = self.unit.parameters()
+        # Rounding to bfloat16 would add up over the steps: no autocast in here.
+        with torch.autocast(x.device.type, enabled=False):
+            nodes, absent = self._dense(x.to(w.dtype), index)
+            query = memory = read = w.new_zeros(nodes.size(0), self.channels)
+            # The input [q, r] and the state q share a product: its matrices are added.
+            weights = w[:, self.channels :], w[:, : self.channels] + v, b, c
+            for _ in range(self.steps):
+                query, memory = lstm_cell(read, query, memory, weights)
+                scores = torch.baddbmm(absent, query.unsqueeze(1), nodes.transpose(1, 2))
+                read = torch.bmm(scores.softmax(dim=2), nodes).squeeze(1)
+            return torch.cat([query, read], dim=1)
+
+    def _dense(self, x: Tensor, index: ContextIndex) -> tuple[Tensor, Tensor]:
+        """The nodes graph by graph [B, n, C], and −∞ where a graph has fewer [B, 1, n].
+
+        An empty graph has a node of zeros.
+        """
+        topology, width = index.topology, index.largest
+        place = torch.arange(width, device=x.device)
+        first, size = topology.graph_ptr[:-1, None], topology.graph_size[:, None]
+        row = torch.where(place < size, first + place, topology.num_nodes)
+        last = max(0, row.numel() - 1)  # padding may have more nodes than any graph
+        entry = (topology.batch * width + onehot_identifiers(topology)).clamp(max=last)
+        absent = torch.zeros_like(row, dtype=x.dtype)
+        absent = absent.masked_fill(place >= size.clamp(min=1), -torch.inf)
+        return Dense(row, entry).spread(x), absent.unsqueeze(1)
 
 
 class NodePooling(Readout):

@@ -9,49 +9,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.contexts.layout import RowLayout
 from smpgnn.errors import check_counts
 from smpgnn.models.smp import SMP, Reader
-from smpgnn.ops import Routes, SparseSum
 
 
 @dataclass(frozen=True, eq=False)
 class InputIndex(ContextIndex):
     """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K].
 
-    All else is that of `base`: build it with `on`.
+    All else is that of the index on which it is built with `on`.
     """
 
     extra: Tensor
-    base: ContextIndex
 
     @classmethod
     def on(cls, base: ContextIndex, extra: Tensor) -> Self:
-        return cls(base.topology, base.table, extra, base)
-
-    @cached_property
-    def layout(self) -> RowLayout:
-        return self.base.layout
-
-    @cached_property
-    def routes(self) -> Routes:
-        return self.base.routes
-
-    @cached_property
-    def adjacent(self) -> tuple[SparseSum, SparseSum]:
-        return self.base.adjacent
-
-    @property
-    def graph_multiplicity(self) -> Tensor | None:
-        return self.base.graph_multiplicity
-
-    @property
-    def largest(self) -> int:
-        return self.base.largest
+        known = {**base.given, "layout": base.layout}
+        return cls(base.topology, base.table, extra, given=known)
 
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
         given = super().initial(x, dtype, features).rows

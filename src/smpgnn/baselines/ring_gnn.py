@@ -13,7 +13,7 @@ from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
-from smpgnn.ops import add_product, expand_rows
+from smpgnn.ops import expand_rows
 
 
 class PairLinear(nn.Module):
@@ -58,9 +58,9 @@ class PairLinear(nn.Module):
         )  # each [B, out]
         of_i = of_i + expand_rows(everywhere, *pairs.graph_nodes)
         diagonal = diagonal + expand_rows(on_diagonal, *pairs.graph_nodes)
-        total = context.expand(of_i) + pairs.expand_second(of_j)
-        total = add_product(add_product(total, t, self.weight[0]), crossed, self.weight[1])
-        return total.index_add_(0, context.layout.own, diagonal.to(total.dtype))
+        total = context.expand(of_i) + t @ self.weight[0]
+        total = total + pairs.transposed(context.expand(of_j) + t @ self.weight[1])
+        return total.index_add(0, context.layout.own, diagonal.to(total.dtype))
 
 
 class RingGNNLayer(SMPLayer):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import Topology, take
 from smpgnn.ops import SparseSum, segment_max
 from smpgnn.ops.sparse import sparse_apply
@@ -52,28 +52,6 @@ class Incidence:
         if not self.padded:
             values, owner = sparse_apply(values, *self._sorted), take(owner, order)
         return segment_max(values, ptr, owner, None, self.padded)
-
-    @property
-    def arriving_order(self) -> tuple[Tensor, Tensor | None]:
-        """Pointer [N + 1] and places of the edges that arrive at each node; None: as they are."""
-        ptr, order = self.topology.edges_by_receiver
-        return ptr, None if self.padded else order
-
-    @outside_modes
-    def log_degree(self, dtype: torch.dtype) -> Tensor:
-        """log(d + 1) of the edges d that arrive at every node, at least one: [N, 1].
-
-        Made once for all layers.
-        """
-        if dtype not in self._log_degrees:
-            degree = self.topology.degree.to(dtype).unsqueeze(1)
-            self._log_degrees[dtype] = (degree.clamp(min=1) + 1).log()
-        return self._log_degrees[dtype]
-
-    @cached_property
-    def _log_degrees(self) -> dict[torch.dtype, Tensor]:
-        """`log_degree` in the types that were asked for."""
-        return {}
 
     @cached_property
     def _places(self) -> Tensor:

@@ -126,17 +126,6 @@ class ContextIndex:
         return Routes(*self.layout.small, scale, topology.degree * scale, sides, self.layout.padded)
 
     @cached_property
-    def adjacent(self) -> tuple[SparseSum, SparseSum]:
-        """Matrices that sum over the nodes that send to each node, and over those it sends to."""
-        topology = self.topology
-        ptr, order = topology.edges_by_receiver
-        out_ptr, out_order = topology.edges_by_sender
-        return (
-            SparseSum(ptr, take(topology.sender, order)),
-            SparseSum(out_ptr, take(topology.receiver, out_order)),
-        )
-
-    @cached_property
     def incidence(self) -> Incidence:
         return Incidence(self.topology, self.layout.padded)
 

@@ -1,20 +1,9 @@
-"""Products of rows: without a pass for each sum, and in pieces where that is faster."""
+"""Products over very many rows, in pieces where that is faster."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-
-def add_product(total: Tensor, rows: Tensor, matrix: Tensor) -> Tensor:
-    """total + rows · matrix, written into `total`, which must be fresh and of no further use.
-
-    The product is made in the precision of `total`; gradients flow to all three.
-
-    Shapes: total [P, D], rows [P, C], matrix [C, D].
-    """
-    return total.addmm_(rows.to(total.dtype), matrix.to(total.dtype))
-
 
 #: Pieces into which a product over all rows is cut on a CPU, so that threads share it.
 PIECES = 16

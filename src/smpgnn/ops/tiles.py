@@ -76,11 +76,6 @@ def load_vector(v, c, C, ACC: tl.constexpr):
 
 
 @triton.jit
-def tanh(x):
-    return 2 * tl.sigmoid(2 * x) - 1
-
-
-@triton.jit
 def track(
     running_mean, running_var, middle, variance, n, c, C, MOMENTUM: tl.constexpr, ACC: tl.constexpr
 ):
@@ -220,9 +215,6 @@ TILINGS: dict[tuple[str, int], Tiling] = {
     ("update_backward", 64): Tiling(32, 4, 2),
     ("message_gradients", 32): Tiling(32, 4),
     ("message_gradients", 64): Tiling(16, 2),
-    ("perceptron", 32): Tiling(64, 4, 4),
-    ("perceptron_backward", 32): Tiling(32, 4, 2),
-    ("perceptron_pair_backward", 32): Tiling(32, 8, 1),
     ("terms_backward", 32): Tiling(64, 4, 2),
     ("terms_backward", 64): Tiling(32, 8, 2, columns=128),
 }
