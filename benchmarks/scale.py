@@ -39,7 +39,7 @@ from torch_geometric.data import Data
 
 from smpgnn import SMP, ContextIndex, Topology, __version__
 from smpgnn.contexts.growing import GrowingIndex
-from smpgnn.contexts.receptive_field import TargetLoader
+from smpgnn.contexts.target_nodes import TargetLoader
 from smpgnn.files import write_text
 from smpgnn.ops.backend import fused
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from smpgnn import SMP
-from smpgnn.contexts.receptive_field import TargetLoader
+from smpgnn.contexts.target_nodes import TargetLoader
 
 
 def mesh(side: int, generator: torch.Generator) -> Tensor:

@@ -50,7 +50,7 @@ class Readout(nn.Module):
         pooled = {}
         for kind in values[0]:
             columns = torch.cat([part for layer in values for part in layer[kind]], dim=1)
-            join = index.graph_max if kind == "max" else index.graph_sum
+            join = index.graphs.max if kind == "max" else index.graphs.sum
             pooled[kind] = join(columns).view(-1, len(values), self.channels)
         parts = [self._scaled(way, pooled[_kind(way)], index) for way in self.ways]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
@@ -71,7 +71,7 @@ class Readout(nn.Module):
     def _scaled(self, way: str, joined: Tensor, index: ContextIndex) -> Tensor:
         """Sums over the nodes of a graph as this way has them, [B, L, channels]."""
         if way == "mean":
-            return joined / index.graph_size(joined.dtype).unsqueeze(1)
+            return joined / index.graphs.size(joined.dtype).unsqueeze(1)
         return joined / self.usual_nodes if way == "scaled-sum" else joined
 
 
@@ -227,7 +227,7 @@ class SetToSet(nn.Module):
 
         An empty graph has a node of zeros.
         """
-        topology, width = index.topology, index.largest
+        topology, width = index.topology, index.graphs.largest
         place = torch.arange(width, device=x.device)
         first, size = topology.graph_ptr[:-1, None], topology.graph_size[:, None]
         row = torch.where(place < size, first + place, topology.num_nodes)

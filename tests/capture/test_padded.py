@@ -255,7 +255,7 @@ def test_targets_of_what_is_not_there_are_unknown() -> None:
     batch, index = padded.batch(torch.tensor([5, -1, 1]))
     assert batch.y[[0, 2], 0].tolist() == [5, 1]
     assert batch.y[1].isnan().all()
-    assert index.graph_multiplicity.tolist() == [1, 0, 1, 0]
+    assert index.graphs.multiplicity.tolist() == [1, 0, 1, 0]
     assert index.topology.graph_size.tolist() == [1, 0, 5, 34]
 
 

@@ -89,7 +89,7 @@ class DGNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         message = edges.from_receivers(self.message_receiver(x))
         message = message + edges.from_senders(self.message_sender(x))
         if self.message_edge is not None:
@@ -101,7 +101,7 @@ class DGNLayer(SMPLayer):
 
     def _aggregate(self, name: str, message: Tensor, x: Tensor, index: ContextIndex) -> Tensor:
         """What an aggregator makes of the messages, [E, C] to [N, C]."""
-        edges, number = index.incidence, _direction(name)
+        edges, number = index.edges, _direction(name)
         if name == "mean":
             return edges.sum(message) / index.topology.degree.clamp(min=1).unsqueeze(1)
         if name == "max":

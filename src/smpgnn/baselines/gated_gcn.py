@@ -81,9 +81,9 @@ class GatedGCNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> EdgeContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         before = self._edges(context, index.topology.num_edges, edge_attr)
-        gate = self.gate_edge(normalize(self.edge_norm, before, index.edge_layout))
+        gate = self.gate_edge(normalize(self.edge_norm, before, index.edges.layout))
         gate = gate + edges.from_receivers(self.gate_receiver(x))
         gate = gate + edges.from_senders(self.gate_sender(x))  # [E, C]
         weight = gate.sigmoid()

@@ -52,7 +52,7 @@ class GINELayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         message = edges.from_senders(x)
         if edge_attr is not None:
             message = F.relu(message + self.conv.lin(edge_attr))

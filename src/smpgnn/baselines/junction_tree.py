@@ -81,7 +81,7 @@ class JunctionTreeLayer(SMPLayer):
     ) -> CliqueContext:
         self.check(context, index, edge_attr)
         found = index.topology.find(self.structure)
-        trees, before = found.trees.incidence, self._before(context, found)
+        trees, before = found.trees.edges, self._before(context, found)
         x = F.relu(self.atom_conv(context, index, edge_attr).rows)
         cliques = normalize(self.clique_norm, before, found.trees.layout)
         cliques = cliques + F.relu(self.to_tree(found.from_atoms(x)))

@@ -66,7 +66,7 @@ class PairIndex(InputIndex):
     def _dense(self) -> Dense:
         """Matrices [B, n, n] with n the largest number of nodes, made even for tensor cores."""
         topology, ptr = self.topology, self.table.ptr
-        width = 8 * -(-self.largest // 8)
+        width = 8 * -(-self.graphs.largest // 8)
         node = torch.arange(width, device=topology.device)
         i, j = self._ranks
         entry = (self.row_graph * width + i) * width + j

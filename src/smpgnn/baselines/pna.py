@@ -92,7 +92,7 @@ class PNALayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         # The variance, mean(m²) − mean(m)², would be lost in bfloat16: no autocast in here.
-        conv, edges = self.conv, index.incidence
+        conv, edges = self.conv, index.edges
         with torch.autocast(context.rows.device.type, enabled=False):
             x = context.rows.to(conv.lin.weight.dtype)
             ends = [edges.from_receivers(x), edges.from_senders(x)]
@@ -104,7 +104,7 @@ class PNALayer(SMPLayer):
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
-        edges, degree = index.incidence, index.topology.degree.clamp(min=1).unsqueeze(1)
+        edges, degree = index.edges, index.topology.degree.clamp(min=1).unsqueeze(1)
         mean, squares = (edges.sum(m) / degree for m in (message, message.square()))
         variance = (squares - mean.square()).clamp(min=LEAST_VARIANCE)
         std = torch.where(variance > LEAST_VARIANCE, variance.sqrt(), 0.0)

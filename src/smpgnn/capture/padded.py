@@ -17,6 +17,7 @@ from torch import Tensor
 
 from smpgnn.capture.axes import Axis, Column, IndexTables
 from smpgnn.capture.rows import OneHotAxes, RowAxes, sorted_topology
+from smpgnn.contexts.graphs import Graphs
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.structure import Cut, GraphStructure
 from smpgnn.contexts.topology import Topology, pointer, take
@@ -177,8 +178,8 @@ class PaddedStore:
         routes = Routes(
             *table.small, scale, degree * scale, lambda: (senders, receivers), padded=True
         )
-        given = {"routes": routes, "largest": self.largest}
-        index = ContextIndex(topology, table, given={**given, "graph_multiplicity": present})
+        graph_sets = Graphs(topology, present, given={"largest": self.largest})
+        index = ContextIndex(topology, table, given={"routes": routes, "graphs": graph_sets})
         flat = GraphBatch(
             x=_rows(self.x, nodes.place),
             edge_index=topology.edge_index,

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.edges import Edges
+from smpgnn.contexts.graphs import Graphs
 from smpgnn.contexts.identifiers import identifier_scheme
-from smpgnn.contexts.incidence import Incidence
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.rows import IdentifierRows, LocalRows, NodeRows, RowTable
 from smpgnn.contexts.topology import Topology, pointer, segments, take
@@ -22,13 +23,9 @@ from smpgnn.ops import (
     Lift,
     Neighbors,
     Routes,
-    SparseSum,
     find_neighbors,
     initial_rows,
-    segment_max,
-    segment_sum,
 )
-from smpgnn.ops.sparse import segment_matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,27 +123,14 @@ class ContextIndex:
         return Routes(*self.layout.small, scale, topology.degree * scale, sides, self.layout.padded)
 
     @cached_property
-    def incidence(self) -> Incidence:
-        return Incidence(self.topology, self.layout.padded)
+    def edges(self) -> Edges:
+        """Gathers and sums over edges, for layers that work on edge values."""
+        return Edges(self.topology, self.table.padded)
 
     @cached_property
-    def edge_layout(self) -> RowLayout:
-        """States of edges as contexts of one row each, by which a norm of rows serves them."""
-        place = torch.arange(self.topology.num_edges + 1, device=self.topology.device)
-        padded = self.layout.padded
-        used = self.topology.edges_by_receiver[0][-1] if padded else place[-1]
-        return RowLayout(
-            ptr=torch.minimum(place, used),
-            own=place[:-1],
-            num_rows=self.topology.num_edges,
-            padded=padded,
-            given={"owner": place[:-1]},
-        )
-
-    @cached_property
-    def largest(self) -> int:
-        """A number of nodes that no graph exceeds."""
-        return int(self.topology.graph_size.max()) if self.topology.num_graphs else 0
+    def graphs(self) -> Graphs:
+        """Sums, means and maxima over the nodes of each graph."""
+        return Graphs(self.topology)
 
     @property
     def undivided(self) -> Undivided:
@@ -211,28 +195,6 @@ class ContextIndex:
         )
         return layout, receiver, sender
 
-    @cached_property
-    def graph_multiplicity(self) -> Tensor | None:
-        """How often each graph counts in statistics over graphs, [B]; None: all once."""
-        return None
-
-    @cached_property
-    def graph_layout(self) -> RowLayout:
-        """Values of graphs as contexts of one row each, by which a norm of rows serves them."""
-        place = torch.arange(self.topology.num_graphs + 1, device=self.topology.device)
-        return RowLayout(
-            ptr=place,
-            own=place[:-1],
-            num_rows=self.topology.num_graphs,
-            multiplicity=self.graph_multiplicity,
-            given={"owner": place[:-1]},
-        )
-
-    @cached_property
-    def graph_nodes(self) -> tuple[SparseSum, SparseSum]:
-        """Matrices that sum the nodes of each graph and spread graph values to nodes."""
-        return segment_matrices(self.topology.graph_ptr, self.topology.batch)
-
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
         """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]; or other rows have features, too.
 
@@ -260,31 +222,6 @@ class ContextIndex:
         topology = self.topology.permute(permutation)
         table, place = self.table.permute(permutation, topology)
         return ContextIndex(topology, table), place
-
-    def graph_sum(self, values: Tensor) -> Tensor:
-        """The sum of node values over each graph, [N, C] to [B, C]."""
-        return segment_sum(values, *self.graph_nodes)
-
-    def graph_max(self, values: Tensor) -> Tensor:
-        """The largest of the node values of each graph, [N, C] to [B, C]; zero for an empty one."""
-        return segment_max(values, self.topology.graph_ptr, self.topology.batch)
-
-    def graph_mean(self, values: Tensor) -> Tensor:
-        """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
-        return self.graph_sum(values) / self.graph_size(values.dtype)
-
-    @outside_modes
-    def graph_size(self, dtype: torch.dtype) -> Tensor:
-        """n of each graph, at least 1, [B, 1]."""
-        if dtype not in self._graph_sizes:
-            least = self.topology.graph_size.clamp(min=1)
-            self._graph_sizes[dtype] = least.to(dtype).unsqueeze(1)
-        return self._graph_sizes[dtype]
-
-    @cached_property
-    def _graph_sizes(self) -> dict[torch.dtype, Tensor]:
-        """`graph_size` in the types that were asked for."""
-        return {}
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.topology import Topology, pointer, segments
+from smpgnn.contexts.topology import Topology, segments
 from smpgnn.errors import InputError
 
 
@@ -18,7 +18,7 @@ def neighborhoods(topology: Topology, radius: int) -> Tensor:
         raise InputError(f"radius must be at least 0, not {radius}.")
     count = max(topology.num_nodes, 1)
     nodes = torch.arange(topology.num_nodes, device=topology.device)
-    ptr, out = _edges_by_sender(topology)
+    ptr, out = topology.edges_by_sender
     known = frontier = nodes * count + nodes
     for _ in range(radius):
         at, seen = frontier // count, frontier % count
@@ -35,8 +35,3 @@ def neighborhoods(topology: Topology, radius: int) -> Tensor:
             break
         known = torch.cat([known, frontier]).sort().values
     return torch.stack([known // count, known % count])
-
-
-def _edges_by_sender(topology: Topology) -> tuple[Tensor, Tensor]:
-    degree = torch.bincount(topology.sender, minlength=topology.num_nodes)
-    return pointer(degree), torch.argsort(topology.sender, stable=True)

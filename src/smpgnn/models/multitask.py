@@ -129,7 +129,7 @@ class MultiTaskSMP(nn.Module):
         features = F.relu(self.backbone.extract_all(self.extractor, x, edge_attr, index))
         state = self._last_state(features)
         pooled = self.set2set(state, index)
-        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graph_layout))
+        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graphs.layout))
         return self.node_head(state), self.graph_out(F.relu(hidden.rows))
 
     def _last_state(self, features: Tensor) -> Tensor:

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, take
 from smpgnn.ops import SparseSum, segment_max
 from smpgnn.ops.sparse import sparse_apply
 
 
 @dataclass(frozen=True, eq=False)
-class Incidence:
+class Edges:
     """Which edges leave each node, and which arrive.
 
     Where it is `padded`, edges come in the order of their receivers, and those past the last that
@@ -52,6 +53,18 @@ class Incidence:
         if not self.padded:
             values, owner = sparse_apply(values, *self._sorted), take(owner, order)
         return segment_max(values, ptr, owner, None, self.padded)
+
+    @cached_property
+    def layout(self) -> RowLayout:
+        """Edge values as contexts of one row each, for the norms of rows."""
+        used = self.topology.edges_by_receiver[0][-1] if self.padded else self._places[-1]
+        return RowLayout(
+            ptr=torch.minimum(self._places, used),
+            own=self._places[:-1],
+            num_rows=self.topology.num_edges,
+            padded=self.padded,
+            given={"owner": self._places[:-1]},
+        )
 
     @cached_property
     def _places(self) -> Tensor:

@@ -23,8 +23,8 @@ from strategies import (
 from torch_geometric.data import Data
 
 from smpgnn import MPNN, SMP, InputError, MultiTaskSMP
-from smpgnn.contexts.receptive_field import ReceptiveFields, TargetBatch, TargetLoader
 from smpgnn.contexts.rows import NeighborhoodRows
+from smpgnn.contexts.target_nodes import ReceptiveFields, TargetBatch, TargetLoader
 
 GRAPHS = st.lists(
     st.one_of(structures(1, max_nodes=6), long_structures(12)), min_size=1, max_size=3
