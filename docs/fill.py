@@ -233,7 +233,8 @@ def epoch() -> str:
 def gpu() -> str:
     record = read("benchmarks/gpu-h200.json")
     lines = [
-        f"| {record['device']} | TF32 | TF32, synchronised | bfloat16 | kernels | lower bound | TF32 / bound |",
+        f"| {record['device']} | TF32 | TF32, synchronised | bfloat16 | kernels "
+        "| lower bound | TF32 / bound |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
