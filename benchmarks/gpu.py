@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from step import make_recorded_step
+from step import make_captured_step
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from workloads import Workload, cycles, properties, zinc
@@ -127,12 +127,12 @@ def measure(case: str, bandwidth: float) -> Row:
     torch.manual_seed(0)
     work = CASES[case]()
     model = work.make().cuda()
-    step = make_recorded_step(model, work)
+    step = make_captured_step(model, work)
     step()
     tf32, alone = following_ms(step), alone_ms(step)
     launches = count_launches(step)
     del step
-    half_step = make_recorded_step(model, work, torch.bfloat16)
+    half_step = make_captured_step(model, work, torch.bfloat16)
     half_step()
     half = following_ms(half_step)
     rows = int(torch.bincount(work.batch).square().sum())

@@ -55,7 +55,7 @@ def main() -> None:
     batches = iter(BatchLoader(store, 128, seed=0))
     for _ in range(70):
         start = time.perf_counter()
-        batch = next(batches)
+        batch = store.batch(next(batches))
         if options.device == "cuda":
             torch.cuda.synchronize()
         made.append(1000 * (time.perf_counter() - start))

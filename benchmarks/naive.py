@@ -93,7 +93,7 @@ def norm(module: nn.Module, u: Tensor, graphs: Padded) -> Tensor:
         return u
     real = graphs.mask.squeeze(2)
     out = torch.zeros_like(u)
-    out[real] = module.normalize(u[real])
+    out[real] = nn.BatchNorm1d.forward(module, u[real])
     return out
 
 
@@ -182,5 +182,5 @@ class NaiveMultiTask(nn.Module):
             u = layer(layer_, norm(norm_, u, graphs), edge_attr, graphs)
             state = model.recurrent(F.relu(node_features(model.extractor, u, graphs)), state)
         pooled = set_to_set(model.set2set, state, graphs)
-        hidden = F.relu(model.graph_norm.normalize(model.graph_hidden(pooled)))
+        hidden = F.relu(nn.BatchNorm1d.forward(model.graph_norm, model.graph_hidden(pooled)))
         return model.node_head(state), model.graph_out(hidden)

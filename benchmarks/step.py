@@ -27,12 +27,13 @@ from naive import NaiveMultiTask, NaiveSMP
 from torch import Tensor, nn
 from workloads import Workload, cycles, properties, zinc
 
-from smpgnn.capture.padded import Capacity, PaddedIndex, PaddedStore
-from smpgnn.capture.steps import Recording, run_padded
+from smpgnn.capture.steps import CapturedFunction, padded_store
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch
 from smpgnn.files import write_text
 from smpgnn.models import SMP, MultiTaskSMP
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.training.network import run_network
 
 CASES: dict[str, Callable[[], Workload]] = {
     "cycles-72": cycles,
@@ -44,7 +45,7 @@ CASES: dict[str, Callable[[], Workload]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `eager_ms` only where our step is recorded.
+    """One line of the table; `eager_ms` only where our step is captured.
 
     PPGN has no version for node and graph targets at once.
     """
@@ -61,8 +62,8 @@ class Row:
     largest_difference: float
 
 
-def rival(name: str, model: SMP | MultiTaskSMP, work: Workload) -> nn.Module:
-    """A rival in the frame, width and depth of our network; without edge features."""
+def baseline(name: str, model: SMP | MultiTaskSMP, work: Workload) -> nn.Module:
+    """A baseline in the frame, width and depth of our network; without edge features."""
     backbone = model.backbone
     several = isinstance(model, MultiTaskSMP)
     return NetworkSpec(
@@ -108,26 +109,25 @@ def make_step(model: nn.Module, work: Workload, edges: bool = True) -> Callable[
     return step
 
 
-def make_recorded_step(
+def make_captured_step(
     model: nn.Module, work: Workload, dtype: torch.dtype | None = None
 ) -> Callable[[], Tensor]:
-    """The same by a recorded forward and backward, as training on a GPU does it."""
+    """The same with captured forward and backward passes, as training on a GPU runs them."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     store = work.store().to("cuda")
 
-    def function(batch: GraphBatch, index: PaddedIndex) -> Tensor:
+    def function(batch: GraphBatch, index: ContextIndex) -> Tensor:
         with torch.autocast("cuda", dtype=dtype, enabled=dtype is not None, cache_enabled=False):
-            loss = loss_of(run_padded(model, batch, index))
+            loss = loss_of(run_network(model, batch, index))
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    padded = PaddedStore(store, Capacity.of(store, work.num_graphs))
-    recording = Recording(padded, function, model)
+    captured = CapturedFunction(padded_store(model, store, work.num_graphs), function, model)
     graphs = torch.arange(work.num_graphs)
-    assert padded.fits(graphs)
+    assert captured.fits(graphs)
 
     def step() -> Tensor:
-        loss: Tensor = recording(graphs)
+        loss: Tensor = captured(graphs)
         optimizer.step()
         return loss
 
@@ -188,12 +188,12 @@ def measure(case: str, device: str, repeat: int) -> Row:
     naive = NaiveSMP(model) if isinstance(model, SMP) else NaiveMultiTask(model)
     gap = difference(model, naive, work)
     steps = {
-        "ours": make_recorded_step(model, work) if device == "cuda" else make_step(model, work),
+        "ours": make_captured_step(model, work) if device == "cuda" else make_step(model, work),
         "naive": make_step(naive, work),
-        "gin": make_step(rival("gin", model, work).to(device), work, edges=False),
+        "gin": make_step(baseline("gin", model, work).to(device), work, edges=False),
     }
     if isinstance(model, SMP):
-        steps["ppgn"] = make_step(rival("ppgn", model, work).to(device), work, edges=False)
+        steps["ppgn"] = make_step(baseline("ppgn", model, work).to(device), work, edges=False)
     plain = make_step(model, work)
     if device == "cuda":
         steps["eager"] = plain

@@ -19,10 +19,11 @@ from smpgnn.baselines.junction_tree import JunctionTreeMPNN
 from smpgnn.baselines.mpnn_sum import MPNNSum
 from smpgnn.baselines.pna import PNA
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.steps import data_rows, run_padded, structures
+from smpgnn.capture.steps import row_axes, structures
 from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
+from smpgnn.training.network import run_network
 
 pytestmark = [
     pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
@@ -64,9 +65,9 @@ def test_padding_and_kernels_do_not_show(
     monkeypatch.setattr(backend, "INTERPRETED", True)
     whole = deepcopy(other)
     assert_same(result(whole, whole(*arguments, batch_size=3)), expected, tolerance=1e-9)
-    room = Capacity(4, 17, 30, 17, 30)
-    padded = PaddedStore(store, room, data_rows(other, store), structures(other))
+    room = Capacity(4, {"node": 17, "edge": 30, "row": 17, "message": 30})
+    padded = PaddedStore(store, room, row_axes(other, store), structures(other))
     padded.x = padded.x.double()
     padded.edge_attr = None if y is None else padded.edge_attr.double()
-    out = run_padded(other, *padded.batch(torch.tensor([*chosen, -1])))
+    out = run_network(other, *padded.batch(torch.tensor([*chosen, -1])))
     assert_same(result(other, out[:3]), expected, tolerance=1e-9)

@@ -321,12 +321,12 @@ def test_the_lists_of_local_messages_are_those_of_the_batch(chosen: tuple[int, .
     assert (table.owner[rows:] == batch.num_nodes - 1).all()
 
 
-def test_a_cpu_records_nothing() -> None:
+def test_a_cpu_captures_nothing() -> None:
     assert not can_capture(NETWORKS["fast"](), torch.device("cpu"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_what_can_be_recorded() -> None:
+def test_what_can_be_captured() -> None:
     cuda = torch.device("cuda")
     for make in NETWORKS.values():
         assert can_capture(make(), cuda)

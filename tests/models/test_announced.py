@@ -24,12 +24,12 @@ from strategies import (
 
 from smpgnn import MPNN, SMP, InputError, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.steps import run_padded
 from smpgnn.config.options import PropertiesOptions
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops import backend
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
+from smpgnn.training.network import run_network
 from smpgnn.training.prepare import prepare
 
 OPTIONS: list[dict[str, Any]] = [
@@ -145,10 +145,10 @@ def test_padding_does_not_show(
     batch = store.batch(chosen)
     expected = model(batch.x.double(), batch.edge_index, None, batch.batch, batch_size=2)
     monkeypatch.setattr(backend, "INTERPRETED", interpreted)
-    padded = PaddedStore(store, Capacity(3, 12, 16, 48))
+    padded = PaddedStore(store, Capacity(3, {"node": 12, "edge": 16, "row": 48}))
     padded.x = padded.x.double()
     room, index = padded.batch(torch.tensor([*chosen, -1]))
-    nodes, graphs_out = run_padded(other, room, index)
+    nodes, graphs_out = run_network(other, room, index)
     actual = nodes[: batch.num_nodes], graphs_out[:2]
     assert_same(actual, expected, tolerance=1e-10)
     for network, outputs in ((model, expected), (other, actual)):
