@@ -27,7 +27,13 @@ def padded_layout(spare: int) -> RowLayout:
     rows = layout.owner.numel()
     owner = torch.cat([layout.owner, layout.owner[-1:].expand(spare)])
     assert owner.numel() == rows + spare
-    return RowLayout(layout.ptr, owner, layout.own, None, padded=spare > 0)
+    return RowLayout(
+        ptr=layout.ptr,
+        own=layout.own,
+        num_rows=rows + spare,
+        padded=spare > 0,
+        given={"owner": owner},
+    )
 
 
 @pytest.mark.parametrize("spare", [0, 7])

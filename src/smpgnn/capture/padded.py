@@ -18,7 +18,6 @@ from torch import Tensor
 from smpgnn.capture.axes import Axis, Column, IndexTables
 from smpgnn.capture.rows import OneHotAxes, RowAxes, sorted_topology
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.structure import Cut, GraphStructure
 from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.data.store import GraphBatch, GraphStore
@@ -175,18 +174,10 @@ class PaddedStore:
             *rows.send,
         )
         table, scale = rows.table, take(inverse, nodes.graph)
-        layout = RowLayout(
-            table.ptr,
-            table.owner,
-            table.own,
-            None,
-            padded=True,
-            given={"count": nodes.columns["count"], **rows.layout},
-        )
         routes = Routes(
-            *layout.small, scale, degree * scale, lambda: (senders, receivers), padded=True
+            *table.small, scale, degree * scale, lambda: (senders, receivers), padded=True
         )
-        given = {"layout": layout, "routes": routes, "largest": self.largest}
+        given = {"routes": routes, "largest": self.largest}
         index = ContextIndex(topology, table, given={**given, "graph_multiplicity": present})
         flat = GraphBatch(
             x=_rows(self.x, nodes.place),

@@ -24,9 +24,9 @@ class LocalContext:
     moments: Moments | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.rows.dim() != 2 or self.rows.size(0) != self.layout.owner.numel():
+        if self.rows.dim() != 2 or self.rows.size(0) != self.layout.num_rows:
             raise InputError(
-                f"rows must have shape [{self.layout.owner.numel()}, channels], "
+                f"rows must have shape [{self.layout.num_rows}, channels], "
                 f"not {list(self.rows.shape)}."
             )
 

@@ -84,10 +84,10 @@ class ContextIndex:
     def check_level(self, level: str) -> None:
         """Raise an error if a network of this level, 'node' or 'graph', cannot use these rows."""
 
-    @cached_property
+    @property
     def layout(self) -> RowLayout:
-        table = self.table
-        return RowLayout(table.ptr, table.owner, table.own, table.multiplicity)
+        """How the rows lie in memory: the table is a layout."""
+        return self.table
 
     @cached_property
     def row_graph(self) -> Tensor:
@@ -146,7 +146,13 @@ class ContextIndex:
         place = torch.arange(self.topology.num_edges + 1, device=self.topology.device)
         padded = self.layout.padded
         used = self.topology.edges_by_receiver[0][-1] if padded else place[-1]
-        return RowLayout(torch.minimum(place, used), place[:-1], place[:-1], None, padded)
+        return RowLayout(
+            ptr=torch.minimum(place, used),
+            own=place[:-1],
+            num_rows=self.topology.num_edges,
+            padded=padded,
+            given={"owner": place[:-1]},
+        )
 
     @cached_property
     def largest(self) -> int:
@@ -207,7 +213,13 @@ class ContextIndex:
         sender = table.counterpart(topology.sender[edge], receiver)
         shift = ptr[:-1] - table.ptr[topology.receiver]
         multiplicity = None if table.multiplicity is None else table.multiplicity[receiver]
-        layout = RowLayout(ptr, edge, table.own[topology.receiver] + shift, multiplicity)
+        layout = RowLayout(
+            ptr=ptr,
+            own=table.own[topology.receiver] + shift,
+            num_rows=edge.numel(),
+            multiplicity=multiplicity,
+            given={"owner": edge},
+        )
         return layout, receiver, sender
 
     @cached_property
@@ -219,7 +231,13 @@ class ContextIndex:
     def graph_layout(self) -> RowLayout:
         """Graphs as contexts of one row each, so that a norm of rows can normalise graph values."""
         place = torch.arange(self.topology.num_graphs + 1, device=self.topology.device)
-        return RowLayout(place, place[:-1], place[:-1], self.graph_multiplicity)
+        return RowLayout(
+            ptr=place,
+            own=place[:-1],
+            num_rows=self.topology.num_graphs,
+            multiplicity=self.graph_multiplicity,
+            given={"owner": place[:-1]},
+        )
 
     @cached_property
     def graph_nodes(self) -> tuple[SparseSum, SparseSum]:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.topology import segments
 from smpgnn.ops.sparse import SparseSum, segment_matrices
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RowLayout:
     """The layout of K contexts in one tensor of P rows.
 
@@ -21,15 +22,22 @@ class RowLayout:
     times in sums, means and statistics. If `padded`, the rows from ptr[K] on are padding: they
     belong to no context, and their values are finite and affect nothing.
 
-    Shapes: ptr [K + 1], owner [P], own [K], multiplicity [P] or None (all 1).
+    `given` contains values of cached properties that are known beforehand, by name.
+
+    Shapes: ptr [K + 1], own [K], multiplicity [P] or None (all 1).
     """
 
     ptr: Tensor
-    owner: Tensor
     own: Tensor
-    multiplicity: Tensor | None
+    num_rows: int
+    multiplicity: Tensor | None = None
     padded: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The context to which each row belongs, [P]."""
+        return segments(self.ptr.diff(), self.num_rows)[0]
 
     @cached_property
     def count(self) -> Tensor:
@@ -44,7 +52,7 @@ class RowLayout:
         """The multiplicity of each row, [P], 0 for padding; None: all 1."""
         if not self.padded:
             return self.multiplicity
-        return (torch.arange(self.owner.numel(), device=self.ptr.device) < self.ptr[-1]).long()
+        return (torch.arange(self.num_rows, device=self.ptr.device) < self.ptr[-1]).long()
 
     @cached_property
     def unowned(self) -> Tensor | None:

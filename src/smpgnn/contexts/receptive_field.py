@@ -36,7 +36,7 @@ class TargetIndex(LayeredIndex):
 
     def read(self, context: LocalContext, number: int) -> LocalContext:
         layout = self.target_layouts[number]
-        return LocalContext(context.rows[: layout.owner.numel()], layout)
+        return LocalContext(context.rows[: layout.num_rows], layout)
 
     def check_level(self, level: str) -> None:
         if level != "node":
@@ -54,7 +54,13 @@ def _head(index: ContextIndex, count: int) -> RowLayout:
     table = index.table
     end = int(table.ptr[count])
     multiplicity = None if table.multiplicity is None else table.multiplicity[:end]
-    return RowLayout(table.ptr[: count + 1], table.owner[:end], table.own[:count], multiplicity)
+    return RowLayout(
+        ptr=table.ptr[: count + 1],
+        own=table.own[:count],
+        num_rows=end,
+        multiplicity=multiplicity,
+        given={"owner": table.owner[:end]},
+    )
 
 
 @dataclass(frozen=True, eq=False)

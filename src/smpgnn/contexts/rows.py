@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, pointer, segments, take
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RowTable(ABC):
-    """The rows of all contexts of a batch: node i owns the rows ptr[i]:ptr[i+1].
+class RowTable(RowLayout, ABC):
+    """The rows of all contexts of a batch, one context per node, and which of them correspond.
 
-    Shapes: ptr [N + 1]; own [N], the own row of each context; multiplicity [P], the number of equal
-    rows of the paper that a row stands for, or None (all 1).
+    The multiplicity of a row is the number of equal rows of the paper that it represents.
     """
 
-    ptr: Tensor
-    own: Tensor
-    num_rows: int
-
-    multiplicity: Tensor | None = None
-    #: The largest number of layers that these rows serve; None: any.
+    #: The number of layers for which these rows are exact; None: any.
     radius: int | None = None
-    #: The radius of local contexts in hops; None for other schemes.
+    #: The hops within which contexts distinguish nodes, if that is less than the layers need.
     context_radius: int | None = None
-    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
@@ -40,11 +32,6 @@ class RowTable(ABC):
     @abstractmethod
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[RowTable, Tensor]:
         """The table of the permuted graphs (`topology`), and the new position of each row, [P]."""
-
-    @cached_property
-    def owner(self) -> Tensor:
-        """The node whose context contains each row, [P]."""
-        return segments(self.ptr.diff(), self.num_rows)[0]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
