@@ -86,7 +86,7 @@ class ContextIndex:
 
     @property
     def layout(self) -> RowLayout:
-        """How the rows lie in memory: the table is a layout."""
+        """The layout of the rows in memory, which is the table itself."""
         return self.table
 
     @cached_property
