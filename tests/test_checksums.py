@@ -1,4 +1,4 @@
-"""Every changed bit of a file with a checksum is found, or changes nothing."""
+"""Every changed bit of a file with a checksum is detected, or has no effect."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Values of nodes and values of edges, one from the other: all that messages on edges need.
+"""Gathers from nodes to edges and sums from edges to nodes, for messages with edge states.
 
-Gathers and sums are each other's gradients, over edges in the order of their nodes, so that neither
-way has numbers added in an order that chance decides.
+Gathers and sums are each other's gradients. Both run over edges sorted by node, so every sum is
+deterministic.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from smpgnn.ops.sparse import sparse_apply
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Which edges leave each node, and which arrive.
+    """The edges that leave and arrive at each node.
 
-    Where it is `padded`, edges come in the order of their receivers, and those past the last that
-    arrives anywhere are padding: what they get and what they hold reaches nobody but the last node,
-    which is padding, too.
+    If `padded`, edges are sorted by receiver, and the last ones are padding: they only affect the
+    last node, which is padding, too.
     """
 
     topology: Topology
@@ -44,9 +43,9 @@ class Edges:
         return sparse_apply(values, collect, spread)
 
     def max(self, values: Tensor) -> Tensor:
-        """The largest, channel by channel, of the edges that arrive: [E, C] to [N, C].
+        """The maximum over the edges that arrive at every node, by channel: [E, C] to [N, C].
 
-        Zero where none does; equal ones share the gradient.
+        It is zero for a node without edges. Ties share the gradient.
         """
         ptr, order = self.topology.edges_by_receiver
         owner = self.topology.receiver
@@ -86,7 +85,7 @@ class Edges:
 
     @cached_property
     def _sorted(self) -> tuple[SparseSum, SparseSum]:
-        """From edges as they are to edges in the order of their receivers, and back."""
+        """From edges in their own order to edges sorted by receiver, and back."""
         _, order = self.topology.edges_by_receiver
         back = torch.argsort(order)
         return (

@@ -1,4 +1,4 @@
-"""Neighbourhoods: which nodes a node can have heard of after so many layers."""
+"""Neighbourhoods: the nodes whose messages can reach a node within a number of layers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from smpgnn.errors import InputError
 
 
 def neighborhoods(topology: Topology, radius: int) -> Tensor:
-    """All pairs (i, j) for which what j sends has reached i after `radius` layers, [2, K], sorted.
+    """All pairs (i, j) such that messages of j reach i within `radius` layers, [2, K], sorted.
 
-    A breadth-first search from all nodes at once; the work grows with the number of pairs found.
+    A breadth-first search from all nodes at once; its cost grows with the number of pairs.
     """
     if radius < 0:
         raise InputError(f"radius must be at least 0, not {radius}.")

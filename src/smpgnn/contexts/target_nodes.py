@@ -1,8 +1,8 @@
-"""Receptive fields: mini-batches of target nodes of large graphs, with exactly the rows they need.
+"""Receptive fields: mini-batches of target nodes of large graphs, with only the rows they need.
 
-After L layers a node depends on the nodes within L hops only, and their contexts are needed after
-fewer layers the further away they are: those of V_l, the nodes within L − l hops of the targets,
-after layer l, with rows for l hops. The results are those of the whole graph.
+After L layers a node depends only on the nodes within L hops. After layer l only the contexts of
+V_l are needed, the nodes within L − l hops of the targets, with rows for l hops. Results equal
+those on the whole graph.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from smpgnn.errors import InputError, check_counts, check_tensor
 
 @dataclass(frozen=True, eq=False)
 class TargetIndex(LayeredIndex):
-    """The contexts that some target nodes need; features are read from those of the targets."""
+    """The contexts that some target nodes need; readouts read those of the targets."""
 
     num_targets: int
 
     @cached_property
     def target_layouts(self) -> tuple[RowLayout, ...]:
-        """How the rows of the targets lie, before the first and after every layer."""
+        """The layouts of the target rows, before the first and after every layer."""
         return tuple(_head(index, self.num_targets) for index in (self.first, *self.layers))
 
     def read(self, context: LocalContext, number: int) -> LocalContext:
@@ -50,7 +50,7 @@ class TargetIndex(LayeredIndex):
 
 
 def _head(index: ContextIndex, count: int) -> RowLayout:
-    """The layout of the first contexts only."""
+    """The layout of the first `count` contexts."""
     table = index.table
     end = int(table.ptr[count])
     multiplicity = None if table.multiplicity is None else table.multiplicity[:end]
@@ -67,8 +67,8 @@ def _head(index: ContextIndex, count: int) -> RowLayout:
 class ReceptiveField:
     """The part of a graph on which some target nodes depend.
 
-    `nodes` are the nodes that matter, the targets first, and `edges` the edges that carry something
-    to the targets, both by their number in the whole graph. `index` counts nodes in this order.
+    `nodes` are the nodes of the field, targets first, and `edges` the edges that carry messages
+    towards the targets, both as indices into the whole graph. `index` uses the order of `nodes`.
 
     Shapes: targets [T], nodes [V], edges [E].
     """
@@ -80,15 +80,15 @@ class ReceptiveField:
 
     @property
     def edge_index(self) -> Tensor:
-        """The edges between the nodes, counted as in `nodes`, [2, E]."""
+        """The edges of the field, as indices into `nodes`, [2, E]."""
         return self.index.topology.edge_index
 
 
 class ReceptiveFields:
-    """Finds the receptive fields of target nodes: `fields(targets)`.
+    """Computes the receptive fields of target nodes: `fields(targets)`.
 
     Args:
-        topology: the whole graphs; fields are made on their device.
+        topology: the whole graphs; fields are computed on their device.
         num_layers: number L of layers of the network.
     """
 
@@ -96,13 +96,13 @@ class ReceptiveFields:
     def __init__(self, topology: Topology, num_layers: int) -> None:
         check_counts(num_layers=num_layers, at_least=1)
         self.topology, self.num_layers = topology, num_layers
-        # Where each node stands in the field in work; -1 between two calls, so that a call costs
-        # what its field does and not what the graph does.
+        # The index of each node within the current field. All -1 between two calls, so that the
+        # cost of a call depends on the field and not on the graph.
         self._local = torch.full((topology.num_nodes,), -1, device=topology.device)
 
     @outside_modes
     def __call__(self, targets: Tensor) -> ReceptiveField:
-        """The field of these nodes, [T], given once each."""
+        """The field of these nodes, [T], without repetition."""
         targets = checked_targets(targets, self.topology)
         if targets.numel() == 0:
             raise InputError("targets is empty: name at least one node.")
@@ -119,7 +119,7 @@ class ReceptiveFields:
         batch = take(topology.batch, node)
         num_nodes = _running([part.numel() for part in nodes])
         num_edges = _running([part.numel() for part in edges])
-        # Layer l works on the contexts of V_{l-1} and the edges that arrive in V_l.
+        # Layer l uses the contexts of V_{l-1} and the edges that arrive in V_l.
         topologies = [
             self._part(
                 edge_index[:, : num_edges[hops]], batch[: num_nodes[hops + 1]], num_nodes[hops + 1]
@@ -135,8 +135,8 @@ class ReceptiveFields:
     def _part(self, edge_index: Tensor, batch: Tensor, num_nodes: int) -> Topology:
         """Some nodes of the graphs and the edges that arrive at the first of them, by receiver.
 
-        Nodes are in the order of their distance to the targets, not of their graphs. The average
-        degree is that of the whole graphs.
+        Nodes are sorted by their distance to the targets, not by graph. The average degree is that
+        of the whole graphs.
         """
         degree = torch.bincount(edge_index[1], minlength=num_nodes)
         given = {
@@ -150,7 +150,7 @@ class ReceptiveFields:
         return Topology(edge_index, batch, num_nodes, self.topology.num_graphs, given=given)
 
     def _search(self, targets: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """The nodes at 0, 1, …, L hops, and the edges that arrive at all of these but the last."""
+        """The nodes at 0, 1, …, L hops, and the edges that arrive at them, except at the last."""
         topology, local = self.topology, self._local
         ptr, order = topology.edges_by_receiver
         nodes, edges, count = [targets], [], targets.numel()
@@ -170,7 +170,7 @@ class ReceptiveFields:
 
 @dataclass(frozen=True, eq=False)
 class TargetBatch(ReceptiveField):
-    """A receptive field with the features of its nodes and edges, and what is to be predicted.
+    """A receptive field with the features of its nodes and edges, and the targets y.
 
     Shapes: x [V, F] or None, edge_attr [E, D] or None, y [T, …] or None.
     """
@@ -183,23 +183,23 @@ class TargetBatch(ReceptiveField):
 class TargetLoader:
     """Mini-batches of target nodes of a large graph, for networks with level='node'.
 
-    Each batch holds what its targets need, and the network gives a row for each of them:
+    Each batch contains what its targets depend on, and the network returns one row per target:
 
         for batch in TargetLoader(data, num_layers=3, batch_size=512, shuffle=True):
             out = model(batch.x, batch.edge_index, batch.edge_attr, index=batch.index)
             loss = F.mse_loss(out, batch.y)
 
-    In eval mode, and in training without batch norm and dropout, the results are those of the whole
-    graph, and gradients of sums over all batches add up to that of the whole graph. Batch norm in
-    training takes its statistics from the contexts of the batch.
+    In eval mode, and in training without batch norm and dropout, the results equal those on the
+    whole graph, and gradients sum over the batches to the gradient on the whole graph. Batch norm
+    in training computes its statistics from the contexts of the batch.
 
     Args:
-        data: a graph (or batch of graphs) of PyTorch Geometric; batches are made on its device.
-        num_layers: of the network.
-        targets: the nodes to predict, as numbers or as a mask [N]; None: all nodes.
-        batch_size: targets of a batch.
-        shuffle: whether to draw a new order in every pass.
-        generator: of this order.
+        data: a graph (or batch of graphs) of PyTorch Geometric; batches are built on its device.
+        num_layers: number of layers of the network.
+        targets: the target nodes, as indices or as a mask [N]; None: all nodes.
+        batch_size: number of targets per batch.
+        shuffle: whether to shuffle the targets in every pass.
+        generator: random generator for `shuffle`.
     """
 
     @outside_modes
@@ -252,7 +252,7 @@ class TargetLoader:
 
 
 def checked_targets(targets: Tensor, topology: Topology) -> Tensor:
-    """The numbers of the target nodes, [T], from numbers or a mask [N]."""
+    """The indices of the target nodes, [T], from indices or a mask [N]."""
     check_tensor("targets", targets)
     count = topology.num_nodes
     if targets.dtype == torch.bool:
@@ -291,5 +291,5 @@ def _rows(name: str, data: Any, count: int, what: str) -> Tensor | None:
 
 
 def _running(sizes: list[int]) -> list[int]:
-    """The sums of the first 1, 2, … sizes."""
+    """Cumulative sums."""
     return [sum(sizes[: k + 1]) for k in range(len(sizes))]

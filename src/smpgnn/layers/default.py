@@ -1,4 +1,4 @@
-"""Default SMP: two-layer perceptrons in message and update, with edge features (section 4)."""
+"""The default SMP layer of section 4: MLPs in message and update, with edge features."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from smpgnn.ops.backend import WIDEST
 
 
 class DefaultSMPLayer(SMPLayer):
-    r"""Default SMP layer.
+    r"""The default SMP layer.
 
     .. math::
         m_{ij} &= W_o\, \text{relu}(W_a \hat U_i + W_b \hat U_j + W_e y_{ij} + b_a) + b_o \\
         U_i' &= W_v\, \text{relu}\Bigl(W_u \hat U_i
                 + W_m \sum_{j \in N_i} m_{ij} / d_\text{avg} + b_u\Bigr) + b_v
 
-    The second map of the message commutes with the sum, so it is applied once a row and not once
-    an edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
+    The second map of the message commutes with the sum, so `forward` applies it once per row
+    instead of once per edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
 
     Args:
         in_channels: width of the contexts.
         out_channels: width of the new contexts.
         edge_channels: number of edge features :math:`y_{ij}`; 0: none.
-        towers: number of groups of channels that do not mix in the set map and the message (not in
-            the paper). The set map stays whole where `towers` does not divide `in_channels`.
+        towers: number of independent channel groups in the set map and the message (not in the
+            paper). The set map has one group if `towers` does not divide `in_channels`.
         set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
-        set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
-            the surroundings of its node only, and not on the size of the graph (not in the paper).
-        own_terms: let all rows of a context see its own row: `MarkedSetLinear` in place of the set
-            map (not in the paper).
-        message_residual: add :math:`\hat U_j` to the message (not in the paper).
-        update_residual: add :math:`\hat U_i` to the new context (not in the paper).
-        divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
-            neighbours alone (as the authors' code does; not in the paper).
+        set_terms: whether the set map has W2 and W3, which add the mean row. Without them a context
+            depends on the surroundings of its node, not on the size of the graph (not in the
+            paper).
+        own_terms: whether to add the own row to all rows of a context, by `MarkedSetLinear` (not in
+            the paper).
+        message_residual: whether to add :math:`\hat U_j` to the message (not in the paper).
+        update_residual: whether to add :math:`\hat U_i` to the new context (not in the paper).
+        divide_update: divide the whole new context by :math:`d_\text{avg}` instead of the sum over
+            the neighbours (in the authors' code, not in the paper).
 
     Shapes: rows [P, in_channels] to [P, out_channels]; edge_attr [E, edge_channels].
     """
@@ -126,7 +127,7 @@ class DefaultSMPLayer(SMPLayer):
 
     @classmethod
     def assemble_weights(cls, layers: Sequence[DefaultSMPLayer]) -> list[LayerWeights]:
-        """The matrices of layers of one width, in as few operations as one of them takes."""
+        """The matrices of layers of one width, in as many operations as a single layer takes."""
         maps = [layer._maps for layer in layers]
         assembled = iter(assemble([linear for several in maps for linear in several]))
         found = [[next(assembled) for _ in several] for several in maps]
@@ -163,7 +164,7 @@ class DefaultSMPLayer(SMPLayer):
         norm: nn.Module | None = None,
         weights: LayerWeights | None = None,
     ) -> LocalContext:
-        """The new contexts, from the given ones normalised by `norm`."""
+        """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
         weights = self.assemble_weights([self])[0] if weights is None else weights
         core = weights.core
@@ -183,7 +184,7 @@ class DefaultSMPLayer(SMPLayer):
 
 @dataclass(frozen=True, eq=False)
 class LayerWeights:
-    """The assembled matrices of a default layer: those of its set map, and all others."""
+    """The assembled matrices of a default layer: those of its set map, and the others."""
 
     set_map: list[Tensor]
     core: DefaultWeights

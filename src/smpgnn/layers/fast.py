@@ -1,4 +1,4 @@
-"""Fast SMP: one message a node, and a product in place of the perceptrons (section 4)."""
+"""The fast SMP layer of section 4: one message per node, and a product instead of MLPs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smpgnn.ops.backend import WIDEST
 
 
 class FastSMPLayer(SMPLayer):
-    r"""Fast SMP layer, for graphs without edge features.
+    r"""The fast SMP layer, for graphs without edge features.
 
     .. math::
         U_i' = \hat U_i + \frac1{d_\text{avg}} \Bigl(\sum_{j \in N_i} \hat U_j
@@ -26,15 +26,16 @@ class FastSMPLayer(SMPLayer):
     Args:
         in_channels: width of the contexts.
         out_channels: width of the new contexts.
-        towers: number of groups of channels that do not mix (not in the paper). The set map stays
-            whole where `towers` does not divide `in_channels`.
+        towers: number of independent channel groups (not in the paper). The set map has one group
+            if `towers` does not divide `in_channels`.
         set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
-        set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
-            the surroundings of its node only, and not on the size of the graph (not in the paper).
-        own_terms: let all rows of a context see its own row: `MarkedSetLinear` in place of the set
-            map (not in the paper).
-        divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
-            neighbours alone (as the authors' code does; not in the paper).
+        set_terms: whether the set map has W2 and W3, which add the mean row. Without them a context
+            depends on the surroundings of its node, not on the size of the graph (not in the
+            paper).
+        own_terms: whether to add the own row to all rows of a context, by `MarkedSetLinear` (not in
+            the paper).
+        divide_update: divide the whole new context by :math:`d_\text{avg}` instead of the sum over
+            the neighbours (in the authors' code, not in the paper).
 
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
@@ -97,7 +98,7 @@ class FastSMPLayer(SMPLayer):
         norm: nn.Module | None = None,
         weights: None = None,
     ) -> LocalContext:
-        """The new contexts, from the given ones normalised by `norm`."""
+        """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
         u = self.set_map(context, norm).rows
         w4, w5 = assemble([self.w4, self.w5])
