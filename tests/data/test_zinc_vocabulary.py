@@ -61,8 +61,8 @@ def test_a_molecule_by_hand() -> None:
     assert bonds(table.store)[5, 6] == 3
     assert table.store.x is not None
     assert table.store.edge_attr is not None
-    assert table.store.x.shape[1] == ZincFeaturizer().atom_channels == 28
-    assert table.store.edge_attr.shape[1] == ZincFeaturizer().bond_channels == 3
+    assert table.store.x.shape[1] == 28
+    assert table.store.edge_attr.shape[1] == 3
 
 
 def test_brackets_that_are_not_needed_do_not_count() -> None:

@@ -7,13 +7,15 @@ not ('N' is a molecule). Rows are indexed by the line of the file on which they 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import difflib
 import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +23,9 @@ from smpgnn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Yields the chosen columns in frames of so many rows.
+Chunks = Callable[[tuple[str, ...], int], Iterator["pd.DataFrame"]]
 
 SEPARATORS = (",", ";", "\t")
 _SAMPLE_BYTES = 1 << 16
@@ -35,10 +40,7 @@ _UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
 
 def table_columns(path: str | Path, *, separator: str | None = None) -> tuple[str, ...]:
     """The column names of a table, in order."""
-    file = existing_file(path)
-    if _is_parquet(file):
-        return _parquet_columns(file)
-    return _header(file, separator)[0]
+    return _open(existing_file(path), separator)[0]
 
 
 def read_table(
@@ -66,13 +68,32 @@ def stream_table(
     if chunk_rows < 1:
         raise InputError(f"chunk_rows is {chunk_rows}, but must be at least 1.")
     file = existing_file(path)
-    if _is_parquet(file):
-        names = _parquet_columns(file)
-        chosen = names if columns is None else require_columns(columns, names, file)
-        return _nonempty(_parquet_chunks(file, chosen, chunk_rows), file)
-    names, found = _header(file, separator)
+    names, chunks = _open(file, separator)
     chosen = names if columns is None else require_columns(columns, names, file)
-    return _nonempty(_text_chunks(file, names, chosen, found, chunk_rows), file)
+
+    def nonempty() -> Iterator[pd.DataFrame]:
+        chunk = None
+        for chunk in chunks(chosen, chunk_rows):
+            yield chunk
+        if chunk is None:
+            raise InputError(f"{file} has a header but no rows: add rows.")
+
+    return nonempty()
+
+
+def _open(file: Path, separator: str | None) -> tuple[tuple[str, ...], Chunks]:
+    """The column names of a table, and what reads chosen columns in chunks."""
+    with file.open("rb") as stream:
+        parquet = stream.read(4) == b"PAR1"
+    if parquet:
+        names, chunks = _parquet_columns(file), partial(_parquet_chunks, file)
+    else:
+        names, separator = _header(file, separator)
+        chunks = partial(_text_chunks, file, names, separator)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{file} has several columns named {listing(twice)}: rename them.")
+    return names, chunks
 
 
 def existing_file(path: str | Path) -> Path:
@@ -137,25 +158,23 @@ def listing(names: Sequence[object], limit: int = 20) -> str:
     return text if len(names) <= limit else f"{text} and {len(names) - limit} more"
 
 
-def _nonempty(chunks: Iterator[pd.DataFrame], file: Path) -> Iterator[pd.DataFrame]:
-    seen = False
-    for chunk in chunks:
-        seen = True
-        yield chunk
-    if not seen:
-        raise InputError(f"{file} has a header but no rows: add rows.")
-
-
 # Text tables
 
 
 def _text_chunks(
-    file: Path, names: tuple[str, ...], chosen: tuple[str, ...], separator: str, chunk_rows: int
+    file: Path, names: tuple[str, ...], separator: str, chosen: tuple[str, ...], chunk_rows: int
 ) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
     positions = [names.index(name) for name in chosen]
     rows: list[list[str | None]] = []
     lines: list[int] = []
     characters = 0
+
+    def frame() -> pd.DataFrame:
+        index = pd.Index(lines, name="line")
+        return pd.DataFrame(rows, columns=list(chosen), index=index, dtype="string")
+
     with _open_text(file) as stream:
         records = _records(stream, file, separator)
         next(records)
@@ -169,17 +188,10 @@ def _text_chunks(
             lines.append(line)
             characters += sum(map(len, record))
             if len(rows) == chunk_rows or characters > _CHUNK_CHARACTERS:
-                yield _frame(rows, lines, chosen)
+                yield frame()
                 rows, lines, characters = [], [], 0
     if rows:
-        yield _frame(rows, lines, chosen)
-
-
-def _frame(rows: list[list[str | None]], lines: list[int], names: tuple[str, ...]) -> pd.DataFrame:
-    import pandas as pd
-
-    index = pd.Index(lines, name="line")
-    return pd.DataFrame(rows, columns=list(names), index=index, dtype="string")
+        yield frame()
 
 
 def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -188,9 +200,8 @@ def _records(stream: IO[str], file: Path, separator: str) -> Iterator[tuple[int,
     reader = csv.reader(_lines(stream, file), delimiter=separator, strict=True)
     while True:
         line = reader.line_num + 1
-        usual = csv.field_size_limit(
-            _MAX_LINE
-        )  # a global setting, so change it for this record only
+        # A global setting, so change it for this record only.
+        usual = csv.field_size_limit(_MAX_LINE)
         try:
             record = next(reader)
         except StopIteration:
@@ -226,7 +237,7 @@ def _lines(stream: IO[str], file: Path) -> Iterator[str]:
 
 def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
     """Column names and separator of a text table."""
-    sample = _sample(file)
+    sample = _sample(file)  # refuses files that are no text tables
     if separator is None:
         separator = _sniff(sample, file)
     elif len(separator) != 1 or separator in '\r\n"':
@@ -241,7 +252,6 @@ def _header(file: Path, separator: str | None) -> tuple[tuple[str, ...], str]:
                     f"{file} has only one column, '{names[0]}': its separator seems to be "
                     f"{other!r}, not {separator!r}."
                 )
-    _refuse_duplicates(names, file)
     return names, separator
 
 
@@ -299,18 +309,25 @@ def _no_text(file: Path) -> InputError:
     )
 
 
-def _refuse_duplicates(names: Sequence[str], file: Path) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{file} has several columns named {listing(twice)}: rename them.")
-
-
 # Parquet
 
 
-def _is_parquet(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(4) == b"PAR1"
+def _parquet(file: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    with _sound(file):
+        return pq.ParquetFile(file)
+
+
+@contextlib.contextmanager
+def _sound(file: Path) -> Iterator[None]:
+    """Refuse a file in which Arrow finds an error."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{file} is a damaged Parquet file: create it again.") from error
 
 
 def _parquet_columns(file: Path) -> tuple[str, ...]:
@@ -321,22 +338,18 @@ def _parquet_columns(file: Path) -> tuple[str, ...]:
             raise InputError(f"{file}: the name of a column is not UTF-8: rename it.") from error
     if not names:
         raise InputError(f"{file} has no columns: give a table with columns.")
-    _refuse_duplicates(names, file)
     return names
 
 
 def _parquet_chunks(file: Path, chosen: tuple[str, ...], chunk_rows: int) -> Iterator[pd.DataFrame]:
     import pandas as pd
-    import pyarrow as pa
 
     first = 1
     with _parquet(file) as table:
         batches = table.iter_batches(chunk_rows, columns=list(chosen))
         while True:
-            try:
+            with _sound(file):
                 batch = next(batches, None)
-            except (pa.ArrowException, OSError, ValueError) as error:
-                raise _damaged(file) from error
             if batch is None:
                 return
             index = pd.RangeIndex(first, first + batch.num_rows, name="row")
@@ -363,17 +376,3 @@ def _column(batch: Any, name: str, file: Path) -> pd.Series[Any]:
             f"read ({reason}): convert or remove it."
         ) from error
     return values
-
-
-def _parquet(file: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(file)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damaged(file) from error
-
-
-def _damaged(file: Path) -> InputError:
-    return InputError(f"{file} is a damaged Parquet file: create it again.")
