@@ -276,11 +276,20 @@ def test_benchmark_has_the_known_numbers(real: tuple[Splits, Path]) -> None:
     assert float(edges.mean()) == pytest.approx(49.83, abs=1e-2)
 
 
-def test_benchmark_equals_pyg_sample_by_sample(real: tuple[Splits, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_benchmark_equals_pyg_sample_by_sample(
+    real: tuple[Splits, Path], tmp_path: Path, count: int
+) -> None:
     from torch_geometric.datasets import ZINC
 
-    splits, folder = real
-    (tmp_path / "raw").symlink_to(folder / "raw")
+    (tmp_path / "raw").mkdir()
+    for split in SPLITS:
+        with (real[1] / "raw" / f"{split}.pickle").open("rb") as file:
+            molecules = pickle.load(file)[:count]
+        (tmp_path / "raw" / f"{split}.pickle").write_bytes(pickle.dumps(molecules))
+        index = ",".join(str(k) for k in reversed(range(len(molecules))))
+        (tmp_path / "raw" / f"{split}.index").write_text(index + "\n")
+    splits = trusted(tmp_path)
     for split in SPLITS:
         store: GraphStore = getattr(splits, split)
         dataset = ZINC(str(tmp_path), subset=True, split=split)
