@@ -1,4 +1,4 @@
-"""Targets: numbers, classes, the automatic choice, and every refusal."""
+"""Targets: numbers, classes, the automatic choice of task, refusals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_several_binary_columns() -> None:
     assert math.isnan(targets.values[2, 0].item())
 
 
-def test_csv_and_parquet_mean_the_same(tmp_path: Path) -> None:
+def test_csv_and_parquet_give_the_same_targets(tmp_path: Path) -> None:
     frame = pd.DataFrame({"y": [0.0, 1.0, None, 1.0], "z": [True, False, None, True]})
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_parquet(tmp_path / "a.parquet")
@@ -150,7 +150,7 @@ def test_refusals_of_columns() -> None:
         st.one_of(st.none(), st.floats(-1e18, 1e18, allow_subnormal=False)), min_size=2
     ).filter(lambda values: len({v for v in values if v is not None}) > 1)
 )
-def test_numbers_come_back(values: list[float | None]) -> None:
+def test_numbers_round_trip(values: list[float | None]) -> None:
     text = column(*["" if v is None else repr(v) for v in values])
     back = encode_targets(text, TargetSpec("regression", ("y",)))[:, 0].tolist()
     for one, other in zip(back, values, strict=True):
@@ -158,7 +158,7 @@ def test_numbers_come_back(values: list[float | None]) -> None:
 
 
 @given(st.lists(st.sampled_from(["x", "y", "10", "9", "a b", None]), min_size=2, max_size=30))
-def test_labels_come_back(values: list[str | None]) -> None:
+def test_labels_round_trip(values: list[str | None]) -> None:
     known = {v for v in values if v is not None}
     if len(known) < 2:
         return

@@ -100,13 +100,8 @@ class DGNLayer(SMPLayer):
         return context.with_rows(F.relu(rows))
 
     def _aggregate(self, name: str, message: Tensor, x: Tensor, index: ContextIndex) -> Tensor:
-<<<<<<< HEAD
-        """What an aggregator makes of the messages, [E, C] to [N, C]."""
-        edges, number = index.edges, _direction(name)
-=======
         """The messages aggregated in the way of this name, [E, C] to [N, C]."""
         edges, number = index.edges, _direction(name)
->>>>>>> h-baselines
         if name == "mean":
             return edges.sum(message) / index.topology.degree.clamp(min=1).unsqueeze(1)
         if name == "max":

@@ -91,13 +91,8 @@ class PNALayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-<<<<<<< HEAD
-        # The variance, mean(m²) − mean(m)², would be lost in bfloat16: no autocast in here.
-        conv, edges = self.conv, index.edges
-=======
         # No autocast: in bfloat16 the variance mean(m²) − mean(m)² would be lost.
         conv, edges = self.conv, index.edges
->>>>>>> h-baselines
         with torch.autocast(context.rows.device.type, enabled=False):
             x = context.rows.to(conv.lin.weight.dtype)
             ends = [edges.from_receivers(x), edges.from_senders(x)]
@@ -108,13 +103,8 @@ class PNALayer(SMPLayer):
         return context.with_rows(F.relu(rows))
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
-<<<<<<< HEAD
-        """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
-        edges, degree = index.edges, index.topology.degree.clamp(min=1).unsqueeze(1)
-=======
         """All aggregators with the first scaler, then with the others: [E, C] to [N, 12 C]."""
         edges, degree = index.edges, index.topology.degree.clamp(min=1).unsqueeze(1)
->>>>>>> h-baselines
         mean, squares = (edges.sum(m) / degree for m in (message, message.square()))
         variance = (squares - mean.square()).clamp(min=LEAST_VARIANCE)
         std = torch.where(variance > LEAST_VARIANCE, variance.sqrt(), 0.0)

@@ -1,14 +1,7 @@
-<<<<<<< HEAD:src/smpgnn/contexts/edges.py
 """Gathers from nodes to edges and sums from edges to nodes, for messages with edge states.
 
 Gathers and sums are each other's gradients. Both run over edges sorted by node, so every sum is
 deterministic.
-=======
-"""Messages on edges: gather node values for the edges, and reduce edge values at the nodes.
-
-Gathers and sums are each other's gradients. Both run over sorted edges, without atomic additions,
-so results are reproducible on a GPU.
->>>>>>> h-baselines:src/smpgnn/contexts/incidence.py
 """
 
 from __future__ import annotations
@@ -29,13 +22,8 @@ from smpgnn.ops.sparse import sparse_apply
 class Edges:
     """The edges that leave and arrive at each node.
 
-<<<<<<< HEAD:src/smpgnn/contexts/edges.py
     If `padded`, edges are sorted by receiver, and the last ones are padding: they only affect the
     last node, which is padding, too.
-=======
-    With `padded`, edges are sorted by receiver and the last ones are padding. Their messages reach
-    the last node at most, which is padding, too.
->>>>>>> h-baselines:src/smpgnn/contexts/incidence.py
     """
 
     topology: Topology
@@ -55,15 +43,9 @@ class Edges:
         return sparse_apply(values, collect, spread)
 
     def max(self, values: Tensor) -> Tensor:
-<<<<<<< HEAD:src/smpgnn/contexts/edges.py
         """The maximum over the edges that arrive at every node, by channel: [E, C] to [N, C].
 
         It is zero for a node without edges. Ties share the gradient.
-=======
-        """The maximum over the edges that arrive at every node, [E, C] to [N, C].
-
-        Zero where no edge arrives. Equal maxima share the gradient.
->>>>>>> h-baselines:src/smpgnn/contexts/incidence.py
         """
         ptr, order = self.topology.edges_by_receiver
         owner = self.topology.receiver
@@ -103,11 +85,7 @@ class Edges:
 
     @cached_property
     def _sorted(self) -> tuple[SparseSum, SparseSum]:
-<<<<<<< HEAD:src/smpgnn/contexts/edges.py
         """From edges in their own order to edges sorted by receiver, and back."""
-=======
-        """From edges as given to edges sorted by receiver, and back."""
->>>>>>> h-baselines:src/smpgnn/contexts/incidence.py
         _, order = self.topology.edges_by_receiver
         back = torch.argsort(order)
         return (
