@@ -17,7 +17,6 @@ import matplotlib.pyplot as plt
 import networkx as nx
 from PIL import Image
 
-from smpgnn.paper.theory.families import moebius_ladder, prism
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parents[1] / "results" / "theory"
@@ -43,11 +42,12 @@ def mpnn() -> None:
     triangles = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
     places = {k: (x, y) for k, (x, y) in enumerate(
         [(-1.1, -0.6), (-1.1, 0.6), (-0.2, 0), (1.1, -0.6), (1.1, 0.6), (0.2, 0)])}  # fmt: skip
+    prism = nx.circular_ladder_graph(3)
     drawn = [
         (triangles, places),
         (nx.cycle_graph(6), nx.circular_layout(range(6))),
-        (prism(3), nx.shell_layout(prism(3), [[0, 1, 2], [3, 4, 5]], rotate=0)),
-        (moebius_ladder(3), nx.circular_layout(range(6))),
+        (prism, nx.shell_layout(prism, [[0, 1, 2], [3, 4, 5]], rotate=0)),
+        (nx.circulant_graph(6, [1, 3]), nx.circular_layout(range(6))),
     ]
     pairs = read("mpnn")["separations"]
     texts = [

@@ -1,4 +1,4 @@
-"""A layer from three plain functions on dense contexts, as Theorem 1 is stated."""
+"""A layer given by three plain functions of dense contexts, as Theorem 1 states it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class FunctionLayer(SMPLayer):
 
     .. math:: U_i' = u\bigl(U_i, \phi(\{m(U_i, U_j, y_{ij})\}_{j \in N_i})\bigr)
 
-    The functions are called once for each edge and node: slow, and as close to the theorem as can
-    be. A node without neighbours receives zero.
+    The functions are called once per edge or node: slow, but close to the theorem. A node without
+    neighbours receives zero.
 
     Args:
         m, phi, u: message, aggregation and update.

@@ -8,13 +8,12 @@ import torch
 
 from smpgnn.errors import InputError
 from smpgnn.models import SMP
-from smpgnn.paper.theory.proposition_2 import (
-    PROGRAM,
+from smpgnn.paper.theory.ppgn import (
+    PRINTED,
     TOLERANCE,
     PPGNBlock,
     ReluProduct,
     approximation,
-    as_printed,
     fast_smp,
     largest_factors,
     ppgn_blocks,
@@ -22,8 +21,6 @@ from smpgnn.paper.theory.proposition_2 import (
     ppgn_input,
     relative_gap,
     smp_contexts,
-    with_own_term,
-    without_residual,
 )
 
 TREE = nx.random_labeled_tree(9, seed=3)
@@ -60,9 +57,10 @@ def test_the_same_blocks_serve_all_graphs() -> None:
 
 def test_what_the_appendix_prints_differs() -> None:
     network = fast_smp(layers=2, width=4)
-    expected, t, blocks = smp_contexts(network, TREE), ppgn_input(TREE), ppgn_blocks(network)
-    for changed in (without_residual(blocks), as_printed(blocks), with_own_term(blocks, network)):
-        assert relative_gap(expected, ppgn_contexts(changed, t)) > 1e-2
+    expected, t = smp_contexts(network, TREE), ppgn_input(TREE)
+    for printed in PRINTED:
+        found = ppgn_contexts(ppgn_blocks(network, printed=printed), t)
+        assert relative_gap(expected, found) > 1e-2
 
 
 def test_without_the_residual_it_is_the_layer_of_the_appendix() -> None:
@@ -71,7 +69,7 @@ def test_without_the_residual_it_is_the_layer_of_the_appendix() -> None:
     set_block, message_block = ppgn_blocks(network)
     hat = set_block(t)[..., :-3]
     whole = message_block(set_block(t))[..., :-3]
-    (_, less) = ppgn_contexts(without_residual([set_block, message_block]), t)
+    (_, less) = ppgn_contexts(ppgn_blocks(network, printed="without_residual"), t)
     torch.testing.assert_close(less, whole - hat, rtol=0, atol=1e-12)
 
 
@@ -115,8 +113,3 @@ def test_perceptrons_approach_the_layer() -> None:
 def test_other_networks_are_refused(network: SMP, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ppgn_blocks(network)
-
-
-def test_program(capsys: pytest.CaptureFixture[str]) -> None:
-    PROGRAM.run()
-    assert "4 layers, 8 blocks" in capsys.readouterr().out
