@@ -10,10 +10,10 @@ from typing import Any
 
 import matplotlib
 import networkx as nx
-from smpgnn.paper.theory.small_graphs import adjacency_matrix, undirected
 from torch import Tensor
 
 from smpgnn.paper.theory.embedding import TOLERANCE
+from smpgnn.paper.theory.graphs import adjacency_matrix, undirected
 from smpgnn.paper.theory.reconstruction import channels_of, reconstruction
 from smpgnn.paper.theory.three_steps import decode
 from smpgnn.paper.theory.warm_up import receptive_fields, warm_up

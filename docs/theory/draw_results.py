@@ -17,7 +17,6 @@ import matplotlib.pyplot as plt
 import networkx as nx
 from PIL import Image
 
-
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parents[1] / "results" / "theory"
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9711c", "#3b8f4e", "#888888"

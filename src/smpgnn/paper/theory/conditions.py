@@ -2,8 +2,8 @@
 
 >>> from smpgnn import SMPLayer
 >>> from smpgnn.paper.theory.conditions import check_conditions
->>> check_conditions(SMPLayer("max"), channels=3).broken
-()
+>>> check_conditions(SMPLayer("max"), channels=3)
+{}
 """
 
 from __future__ import annotations
@@ -55,22 +55,6 @@ class Counterexample:
         )
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The result for a layer: a counterexample for each broken condition."""
-
-    broken: tuple[Counterexample, ...]
-
-    def of(self, condition: str) -> Counterexample | None:
-        """The counterexample of this condition, None if it holds."""
-        return next((one for one in self.broken if one.condition == condition), None)
-
-    @property
-    def theorem_applies(self) -> bool:
-        """Whether all conditions of the theorem hold; 'layer' is its conclusion."""
-        return all(one.condition == "layer" for one in self.broken)
-
-
 def check_conditions(
     layer: SMPLayer,
     channels: int,
@@ -78,8 +62,11 @@ def check_conditions(
     max_nodes: int = 4,
     tolerance: float = 1e-8,
     seed: int = 0,
-) -> Verdict:
+) -> dict[str, Counterexample]:
     """Try to break the conditions of Theorem 1, one by one, on random contexts.
+
+    Returns a counterexample for each broken condition. Theorem 1 applies if all conditions hold;
+    'layer' is its conclusion.
 
     Tries all connected graphs with 2 to `max_nodes` nodes, smallest first, with the exchanges of
     nodes k and k + 1 (they generate all permutations) and one random permutation. The layer is
@@ -109,7 +96,7 @@ def check_conditions(
                     found.setdefault(condition, one)
     finally:
         layer.train(training)
-    return Verdict(tuple(found[name] for name in CONDITIONS if name in found))
+    return {name: found[name] for name in CONDITIONS if name in found}
 
 
 def _trials(

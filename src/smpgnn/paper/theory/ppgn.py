@@ -53,8 +53,7 @@ class PPGNBlock:
         return self.m4(torch.cat([self.m3(t), matmul], dim=2))
 
 
-@dataclass(frozen=True)
-class ReluProduct:
+def relu_product(hidden: int, bound: float) -> Product:
     r"""The product of two numbers by an MLP with one hidden layer of ReLUs.
 
     .. math:: x y = \tfrac14\bigl(q(x + y) - q(x - y)\bigr), \qquad
@@ -67,25 +66,16 @@ class ReluProduct:
         hidden: number of ReLUs for each of the two squares, at least 2.
         bound: the largest |x| + |y|.
     """
+    check_counts(hidden=hidden, at_least=2)
+    step = 2 * bound / hidden
+    knots = torch.arange(hidden, dtype=torch.float64) * step - bound
+    slope = torch.full_like(knots, 2 * step)  # the slope grows by the same amount at each knot
+    slope[0] = step - 2 * bound
 
-    hidden: int
-    bound: float
+    def square(s: Tensor) -> Tensor:
+        return (s.unsqueeze(-1) - knots).relu() @ slope + bound**2
 
-    def __post_init__(self) -> None:
-        check_counts(hidden=self.hidden, at_least=2)
-
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        return (self._square(x + y) - self._square(x - y)) / 4
-
-    def _square(self, s: Tensor) -> Tensor:
-        step = 2 * self.bound / self.hidden
-        knots = torch.arange(self.hidden, dtype=s.dtype) * step - self.bound
-        slope = torch.full_like(knots, 2 * step)  # the slope grows by the same amount at each knot
-        slope[0] = step - 2 * self.bound
-        out = torch.full_like(s, self.bound**2)
-        for knot, bend in zip(knots.tolist(), slope.tolist(), strict=True):
-            out = out + bend * (s - knot).relu()
-        return out
+    return lambda x, y: (square(x + y) - square(x - y)) / 4
 
 
 def ppgn_blocks(
@@ -236,37 +226,28 @@ def ppgn_contexts(blocks: list[PPGNBlock], t: Tensor) -> list[Tensor]:
     return found
 
 
-def relative_gap(first: list[Tensor], second: list[Tensor]) -> float:
-    """The largest difference of two lists of contexts, relative to the largest entry of each."""
-    return max(
-        float((a - b).abs().max() / a.abs().max().clamp(min=1e-300))
-        for a, b in zip(first, second, strict=True)
-    )
-
-
 def fast_smp(layers: int = 4, width: int = 8) -> SMP:
     """A Fast SMP with random weights, in float64."""
     torch.manual_seed(0)
     return SMP(0, 1, width, layers, layer="fast").double().eval()
 
 
-def equality(name: str, graph: nx.Graph, network: SMP) -> Equality:
-    """Compare a Fast SMP with its blocks, and with those that the appendix prints."""
-    blocks, t = ppgn_blocks(network), ppgn_input(graph)
-    expected = smp_contexts(network, graph)
-    variants = {
-        printed: relative_gap(expected, ppgn_contexts(ppgn_blocks(network, printed=printed), t))
-        for printed in PRINTED
-    }
-    gap = relative_gap(expected, ppgn_contexts(blocks, t))
-    return Equality(name, len(graph), network.backbone.num_layers, len(blocks), gap, **variants)
+def compare(
+    network: SMP,
+    graph: nx.Graph,
+    product: Product = torch.mul,
+    printed: str | None = None,
+    x: Tensor | None = None,
+) -> float:
+    """The largest difference of a Fast SMP and its blocks, relative to the largest entry.
 
-
-def approximation(graph: nx.Graph, network: SMP, hidden: int, bound: float) -> Approximation:
-    """Compare a Fast SMP with blocks that multiply by MLPs."""
-    blocks = ppgn_blocks(network, ReluProduct(hidden, bound))
-    found = ppgn_contexts(blocks, ppgn_input(graph))
-    return Approximation(hidden, relative_gap(smp_contexts(network, graph), found))
+    The arguments are those of `ppgn_blocks` and `ppgn_input`.
+    """
+    found = ppgn_contexts(ppgn_blocks(network, product, printed), ppgn_input(graph, x))
+    return max(
+        float((a - b).abs().max() / a.abs().max().clamp(min=1e-300))
+        for a, b in zip(smp_contexts(network, graph, x), found, strict=True)
+    )
 
 
 def largest_factors(graph: nx.Graph, network: SMP) -> float:
@@ -295,13 +276,21 @@ def measure(hidden: Sequence[int] = (16, 64, 256, 1024, 4096)) -> Record:
         "scale-free graph": nx.barabasi_albert_graph(18, 2, seed=0),
         "two parts": nx.disjoint_union(nx.cycle_graph(5), nx.star_graph(4)),
     }
-    equalities = [equality(name, graph, network) for name, graph in graphs.items()]
-    for case in equalities:
+    layers, blocks = network.backbone.num_layers, len(ppgn_blocks(network))
+    equalities = []
+    for name, graph in graphs.items():
+        gap = compare(network, graph)
+        variants = {printed: compare(network, graph, printed=printed) for printed in PRINTED}
+        case = Equality(name, len(graph), layers, blocks, gap, **variants)
         assert case.blocks == 2 * case.layers, case
         assert case.gap <= TOLERANCE, case
+        equalities.append(case)
     grid = graphs["grid 4×5"]
     bound = 2 * largest_factors(grid, network)  # approximate factors may be slightly larger
-    approximations = [approximation(grid, network, number, bound) for number in hidden]
+    approximations = [
+        Approximation(number, compare(network, grid, relu_product(number, bound)))
+        for number in hidden
+    ]
     gaps = [case.gap for case in approximations]
     assert gaps == sorted(gaps, reverse=True), gaps
     return Record(TOLERANCE, equalities, approximations)

@@ -42,12 +42,7 @@ def reconstruction(graph: Graph, num_layers: int, max_degree: int | None = None)
     """
     check_counts(num_layers=num_layers, at_least=1)
     topology = Topology.checked(graph.edge_index, num_nodes=graph.size)
-    degree = int(ground_truth(graph).a.sum(dim=1).max())
     channels = channels_of(graph, max_degree)
-    if degree > channels.max_degree:
-        raise InputError(
-            f"max_degree {channels.max_degree} is below the largest degree of the graph, {degree}."
-        )
     index = ContextIndex.build(topology, "onehot", num_layers)
     x = None if graph.x is None else graph.x.double()
     edge_attr = None if graph.edge_attr is None else graph.edge_attr.double()
@@ -60,12 +55,15 @@ def reconstruction(graph: Graph, num_layers: int, max_degree: int | None = None)
 
 def channels_of(graph: Graph, max_degree: int | None = None) -> Channels:
     """The channels that Theorem 2 states for a class of graphs that contains this one."""
-    degree = int(Topology.checked(graph.edge_index, num_nodes=graph.size).degree.max())
-    return Channels(
-        degree if max_degree is None else max_degree,
-        0 if graph.x is None else graph.x.size(1),
-        0 if graph.edge_attr is None else graph.edge_attr.size(1),
-    )
+    truth = ground_truth(graph)
+    degree = int(truth.a.sum(dim=1).max())
+    if max_degree is None:
+        max_degree = degree
+    if max_degree < degree:
+        raise InputError(
+            f"max_degree {max_degree} is below the largest degree of the graph, {degree}."
+        )
+    return Channels(max_degree, truth.x.size(1), truth.y.size(0))
 
 
 def ground_truth(graph: Graph) -> Decoded:
@@ -102,17 +100,49 @@ def sorted_rows(context: Tensor) -> Tensor:
     return rows[np.lexsort(rows.numpy().T[::-1])]
 
 
+def check(graph: nx.Graph, depth: int, max_degree: int | None = None) -> Tensor:
+    """The contexts after `depth` layers, [n, n, width].
+
+    Raises `AssertionError` unless every context after every layer l decodes to A_i⁽ˡ⁾, and after
+    the last layer to A.
+    """
+    edges = undirected(graph)
+    layers = reconstruction(edges, depth, max_degree)
+    found = decode(torch.stack(layers), channels_of(edges, max_degree)).a
+    name = f"the graph {list(graph.edges)}"
+    assert torch.equal(found, receptive_fields(graph, depth)), f"{name}: a context is not A_i⁽ˡ⁾"
+    assert bool((found[-1] == adjacency_matrix(graph)).all()), f"{name} was not reconstructed"
+    return layers[-1]
+
+
 def run(max_nodes: int = 6) -> None:
     """Show the embedding lemma, the reconstruction, what it distinguishes, and its limits.
 
     Args:
         max_nodes: reconstruct all connected graphs up to this size.
     """
+    print("Lemma 1: unit vectors in 2·d_max dimensions and their inner products.")
     _show_embedding()
+    print("\nTheorem 2 on glycine, N⁺–C–C(=O)–O⁻, with attributes of atoms and bonds:")
     _show_attributes()
+    print(
+        "\nAll connected graphs, Δ + 1 layers. Every context after every layer decodes to A_i⁽ˡ⁾,"
+    )
+    print("the last to A; renamed copies have the same rows, other graphs have others.")
     _show_small_graphs(max_nodes)
+    print("\nPairs that colour refinement (1-WL) cannot distinguish:")
     _show_pairs()
-    _show_limits()
+    path = receptive_fields(nx.path_graph(3), 1)[0, 0]
+    least = float(torch.linalg.eigvalsh(1 - path).min())
+    assert least < 0, "11ᵀ − A_i⁽¹⁾ has a square root after all"
+    print(
+        f"\nUnlike the proof: 11ᵀ − A_i⁽¹⁾ has the eigenvalue {least:.2f} at the end of a path of"
+    )
+    print(
+        "3, so it is not UUᵀ for any U; layer 1 uses Lemma 1 instead. On the triangle, exchanging"
+    )
+    print("1 and 2 changes neither the graph nor node 0: a strictly equivariant layer makes U_0[1]")
+    print("and U_0[2] equal, never orthogonal. Rows follow a renaming up to automorphisms only.")
 
 
 def _show_embedding() -> None:
@@ -132,79 +162,47 @@ def _show_embedding() -> None:
         on, off = margins(vectors, a)
         assert torch.equal(adjacency_of(vectors), a), f"the vectors are not orthogonal as {name} is"
         table.append([name, len(a), vectors.size(1), power(on), power(off)])
-    print("Lemma 1: unit vectors in 2·d_max dimensions and their inner products.")
     print_table(table)
 
 
 def _show_attributes() -> None:
     graph = glycine()
     truth, channels, n = ground_truth(graph), channels_of(graph), graph.size
-    table: list[list[object]] = [["layer", "know all edges", "all atoms", "all bonds"]]
+    table: list[list[object]] = [["layer", "width", "know all edges", "all atoms", "all bonds"]]
     for number, contexts in enumerate(reconstruction(graph, 3), start=1):
         found = decode(contexts, channels)
         pairs = ((found.a, truth.a), (found.x, truth.x), (found.y, truth.y))
-        table.append([number, *(int((f == t).flatten(1).all(dim=1).sum()) for f, t in pairs)])
+        known = [f"{int((f == t).flatten(1).all(dim=1).sum())} of {n}" for f, t in pairs]
+        table.append([number, channels.width(n), *known])
     assert all(found.at(i).equals(truth) for i in range(n)), "glycine was not reconstructed"
-    print(f"\nTheorem 2 on glycine, N⁺–C–C(=O)–O⁻: n = {n}, d_max = {channels.max_degree}, "
-          f"c_X = c_Y = 2, Δ = 3, width {channels.width(n)}.")  # fmt: skip
-    print("How many of its nodes have learned its attributes:")
     print_table(table)
 
 
 def _show_small_graphs(max_nodes: int) -> None:
-    table: list[list[object]] = [
-        ["nodes", "graphs", "decoded", "≠ A_i⁽ˡ⁾", "whole at every node", "distinct",
-         "renamed: equal"]
-    ]  # fmt: skip
+    table: list[list[object]] = [["nodes", "graphs", "decoded", "distinct"]]
     generator = torch.Generator().manual_seed(0)
     for n in range(2, max_nodes + 1):
         graphs = connected_graphs(n, n)
-        decoded = wrong = whole = equal = 0
-        distinct = set()
+        decoded, distinct = 0, set()
         for graph in graphs:
             depth = nx.diameter(graph) + 1
-            layers = reconstruction(undirected(graph), depth, n - 1)
-            found = torch.stack([decode(contexts, Channels(n - 1)).a for contexts in layers])
-            decoded += depth * n
-            wrong += int((found != receptive_fields(graph, depth)).flatten(2).any(dim=2).sum())
-            whole += bool((found[-1] == adjacency_matrix(graph)).all())
-            first = sorted_rows(layers[-1][0])
-            distinct.add(first.numpy().tobytes())
+            first = sorted_rows(check(graph, depth, n - 1)[0])
             copy = renamed(graph, torch.randperm(n, generator=generator))
-            others = reconstruction(undirected(copy), depth, n - 1)[-1]
-            equal += all(torch.equal(first, sorted_rows(other)) for other in others)
-        assert wrong == 0, "a context does not decode to A_i⁽ˡ⁾"
-        assert whole == len(distinct) == equal == len(graphs), f"the theorem fails on {n} nodes"
-        table.append([n, len(graphs), decoded, wrong, whole, len(distinct), equal])
-    print("\nAll connected graphs, Δ + 1 layers; every context is decoded after every layer.")
+            for context in check(copy, depth, n - 1):
+                assert torch.equal(first, sorted_rows(context)), f"a copy of {graph.edges} differs"
+            decoded += 2 * depth * n
+            distinct.add(first.numpy().tobytes())
+        assert len(distinct) == len(graphs), f"two graphs with {n} nodes have equal contexts"
+        table.append([n, len(graphs), decoded, len(distinct)])
     print_table(table)
 
 
 def _show_pairs() -> None:
-    print("\nPairs that colour refinement (1-WL) cannot distinguish:")
     for name, pair in PAIRS.items():
         graphs = [make() for make in pair]
         depth = max(nx.diameter(graph) for graph in graphs) + 1
-        ends = [reconstruction(undirected(graph), depth)[-1] for graph in graphs]
-        for graph, contexts in zip(graphs, ends, strict=True):
-            found = decode(contexts, channels_of(undirected(graph))).a
-            assert (found == adjacency_matrix(graph)).all(), f"{name} was not reconstructed"
-        one, two = (sorted_rows(contexts[0]) for contexts in ends)
+        one, two = (sorted_rows(check(graph, depth)[0]) for graph in graphs)
         assert not torch.equal(one, two), f"{name} have equal contexts"
         blind = len(set(classes(graphs, color_refinement))) == 1
         assert blind, f"colour refinement distinguishes {name}"
         print(f"  {name:<24} reconstructed at every node after {depth} layers; contexts differ")
-
-
-def _show_limits() -> None:
-    path = receptive_fields(nx.path_graph(3), 1)[0, 0]
-    least = float(torch.linalg.eigvalsh(1 - path).min())
-    assert least < 0, "11ᵀ − A_i⁽¹⁾ has a square root after all"
-    print(
-        f"\nUnlike the proof: 11ᵀ − A_i⁽¹⁾ has the eigenvalue {least:.2f} at the end of a path of"
-    )
-    print(
-        "3, so it is not UUᵀ for any U; layer 1 uses Lemma 1 instead. On the triangle, exchanging"
-    )
-    print("1 and 2 changes neither the graph nor node 0: a strictly equivariant layer makes U_0[1]")
-    print("and U_0[2] equal, never orthogonal. Rows follow a renaming up to automorphisms only.")

@@ -61,7 +61,7 @@ class Decoded:
         """Split rows of matrices, [..., n, n + c_X + n·c_Y]."""
         n = matrices.size(-2)
         a, x, y = torch.split(matrices, [n, channels.x, n * channels.y], dim=-1)
-        return cls(a, x, y.unflatten(-1, (channels.y, n)).movedim(-2, -3))
+        return cls(a, x, y.reshape(*y.shape[:-1], channels.y, n).movedim(-2, -3))
 
     @property
     def matrices(self) -> Tensor:
@@ -85,7 +85,7 @@ def decode(contexts: Tensor, channels: Channels) -> Decoded:
     vectors, x, roots = torch.split(
         contexts, [channels.embedding, channels.x, n * channels.y], dim=-1
     )
-    root = roots.unflatten(-1, (channels.y, n)).movedim(-2, -3)
+    root = roots.reshape(*roots.shape[:-1], channels.y, n).movedim(-2, -3)
     y = (root @ root.transpose(-1, -2)).round(decimals=DECIMALS)
     off_diagonal = 1 - torch.eye(n, dtype=contexts.dtype)
     return Decoded(adjacency_of(vectors), x, y * off_diagonal + 0.0)  # no negative zeros
