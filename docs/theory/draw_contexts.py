@@ -26,7 +26,7 @@ INK, ACCENT, PALE = "#222222", "#c1440e", "#e8e4da"
 
 
 def kite() -> nx.Graph:
-    """A triangle at the end of a path: the edge 4–5 is the last that node 0 hears of."""
+    """A triangle at the end of a path: the edge 4–5 is the last that reaches node 0."""
     return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (4, 5)])
 
 

@@ -63,15 +63,15 @@ def mpnn() -> None:
 
 
 def ppgn() -> None:
-    """How the difference falls with the size of the perceptrons."""
+    """How the difference falls with the size of the MLPs."""
     steps = read("ppgn")["approximations"]
     hidden = [step["hidden"] for step in steps]
     gaps = [step["gap"] for step in steps]
     _, axis = plt.subplots(figsize=(5, 3.2))
     axis.loglog(hidden, gaps, "o-", color=BLUE, label="measured")
     guide = [gaps[-1] * (hidden[-1] / h) ** 2 for h in hidden]
-    axis.loglog(hidden, guide, "--", color=GREY, label="relus⁻²")
-    axis.set_xlabel("relus in place of a square")
+    axis.loglog(hidden, guide, "--", color=GREY, label="ReLUs⁻²")
+    axis.set_xlabel("ReLUs per square")
     axis.set_ylabel("relative difference")
     axis.legend(frameon=False)
     save("ppgn")
@@ -113,7 +113,7 @@ def coloring() -> None:
 
 
 def expressivity() -> None:
-    """The share of pairs told apart, by network and family."""
+    """The share of pairs distinguished, by network and family."""
     record = read("expressivity")
     sizes = {size["family"]: size["pairs"] for size in record["families"]}
     kinds = dict.fromkeys(reference["refinement"] for reference in record["references"])
@@ -146,7 +146,7 @@ def expressivity() -> None:
     axis.set_xticks(range(len(sizes)), [f"{name}\n({pairs})" for name, pairs in sizes.items()])
     axis.set_yticks(range(len(names)), names)
     axis.tick_params(length=0, labelsize=8)
-    axis.set_title("pairs told apart", fontsize=10)
+    axis.set_title("pairs distinguished", fontsize=10)
     save("expressivity")
 
 
