@@ -13,8 +13,8 @@ import networkx as nx
 from torch import Tensor
 
 from smpgnn.paper.theory.embedding import TOLERANCE
+from smpgnn.paper.theory.graphs import adjacency_matrix, undirected
 from smpgnn.paper.theory.reconstruction import channels_of, reconstruction
-from smpgnn.paper.theory.small_graphs import adjacency_matrix, undirected
 from smpgnn.paper.theory.three_steps import decode
 from smpgnn.paper.theory.warm_up import receptive_fields, warm_up
 
@@ -26,7 +26,7 @@ INK, ACCENT, PALE = "#222222", "#c1440e", "#e8e4da"
 
 
 def kite() -> nx.Graph:
-    """A triangle at the end of a path: the edge 4–5 is the last that node 0 hears of."""
+    """A triangle at the end of a path: the edge 4–5 is the last that reaches node 0."""
     return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (4, 5)])
 
 
