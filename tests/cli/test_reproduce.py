@@ -19,8 +19,8 @@ SMALL = (
     "--samples", "64", "--device", "cpu",
     "--set", "hidden_channels=8", "num_layers=2", "batch_size=1000",
 )  # fmt: skip
-EPOCHS = 75
-TRIAL = 15
+EPOCHS = 25
+TRIAL = 5
 
 
 def wait_for_two_runs(process: subprocess.Popen[str], work: Path) -> None:
