@@ -24,7 +24,8 @@ class Fork:
         words: the command line.
         environment: more environment variables.
         ignored: a signal that is ignored from the start, as by nohup.
-        last: called in the fork when the command is done.
+        first: called in the fork before the command.
+        last: called in the fork after the command.
     """
 
     def __init__(
@@ -32,16 +33,18 @@ class Fork:
         words: Sequence[object],
         environment: dict[str, str] | None = None,
         ignored: signal.Signals | None = None,
+        first: Callable[[], None] = lambda: None,
         last: Callable[[], None] = lambda: None,
     ) -> None:
         self.returncode: int | None = None
-        self._files = [tempfile.TemporaryFile("w+") for _ in range(2)]
+        self._files = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
         self._printed: list[str] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of forking where there are threads
             self.pid = os.fork()
         if self.pid == 0:
             os.environ.update(environment or {})
+            first()
             self._run(list(map(str, words)), ignored, last)
 
     def _run(
