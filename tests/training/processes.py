@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import smpgnn.training.train  # noqa: F401  # what a fork need not import
+
 Process = Any  # a Fork or a subprocess.Popen
 
 
@@ -61,7 +63,8 @@ class Fork:
                 signal.signal(ignored, signal.SIG_IGN)
             for number, file in enumerate(self._files, 1):
                 os.dup2(file.fileno(), number)
-            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+            sys.stdout = os.fdopen(1, "w", closefd=False)
+            sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
             for name in [name for name in os.environ if "PYTEST" in name]:
                 del os.environ[name]
             warnings.simplefilter("ignore")
