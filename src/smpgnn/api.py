@@ -38,7 +38,8 @@ def train(
         options: any setting that `smpgnn train TASK --help` lists, with _ for -; among them, for
             data of one's own, a `task` of its own: 'regression' or 'classification'.
     """
-    from smpgnn.training.run_folder import RunFolder, resumed_options
+    from smpgnn.training.resume import resumed_options
+    from smpgnn.training.run_folder import RunFolder
     from smpgnn.training.train import train_run
 
     if task not in TASKS:

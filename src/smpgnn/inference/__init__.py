@@ -1,1 +1,1 @@
-"""What a trained model is asked: predictions, metrics, explanations."""
+"""Apply trained models: predictions, metrics, explanations."""

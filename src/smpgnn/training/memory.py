@@ -1,4 +1,4 @@
-"""Whether a training step fits into the free memory, measured on a small part of the data."""
+"""Memory: whether a training step will fit, by a probe on little data, and the peak of a run."""
 
 from __future__ import annotations
 
@@ -62,11 +62,9 @@ def available_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                there = int(line.split()[1]) * 1024
+    there = 1024 * _kib("/proc/meminfo", "MemAvailable:")
+    if there == 0:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     group = Path("/sys/fs/cgroup")  # the limit of a container, where there is one
     with contextlib.suppress(OSError, ValueError):
         limit = int((group / "memory.max").read_text())
@@ -77,6 +75,34 @@ def available_bytes(device: torch.device) -> int:
 def room(device: torch.device) -> float:
     """Bytes that a single step may take: not all that is free, for others need some, too."""
     return 0.9 * available_bytes(device)
+
+
+def reset_peak(device: torch.device) -> None:
+    """Start measuring `peak_mib` anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):  # "5" resets the peak and nothing else
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_mib(device: torch.device) -> float:
+    """Peak memory since `reset_peak`: of tensors on a GPU, else of the whole process.
+
+    0 if the system does not report it.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return _kib("/proc/self/status", "VmHWM:") / 2**10
+
+
+def _kib(path: str, name: str) -> int:
+    """An entry of a file in /proc; 0 if there is none."""
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith(name):
+                return int(line.split()[1])
+    return 0
 
 
 def count_parameters(spec: NetworkSpec) -> int:
