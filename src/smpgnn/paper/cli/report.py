@@ -34,9 +34,10 @@ def add_report(verbs: Any) -> None:
 def report(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.files import write_texts
+        from smpgnn.paper.report.charts import svg_file
         from smpgnn.paper.report.collect import collect
-        from smpgnn.paper.report.markdown import FIGURES, markdown
-        from smpgnn.paper.report.page import figure_files, page
+        from smpgnn.paper.report.markdown import FIGURES, figures, markdown
+        from smpgnn.paper.report.page import page
 
     content = collect(arguments.results)
     prepare_file(arguments.output)
@@ -47,10 +48,10 @@ def report(arguments: argparse.Namespace) -> int:
     if arguments.markdown is not None:
         texts[arguments.markdown] = markdown(content)
         notes.append(f"tables: {arguments.markdown}")
-        for name, chart in figure_files(content).items():
+        for name, chart in figures(content).items():
             figure = str(Path(arguments.markdown).parent / FIGURES / name)
             prepare_file(figure)
-            texts[figure] = chart
+            texts[figure] = svg_file(chart)
             notes.append(f"figure: {figure}")
     write_texts(texts)
     print("\n".join(notes))
