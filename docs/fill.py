@@ -16,7 +16,8 @@ from blocks import ROOT, fill_documents, write_document
 from smpgnn.config.options import read_config
 from smpgnn.paper.report.charts import svg_file
 from smpgnn.paper.report.collect import Summary, TableReport, collect
-from smpgnn.paper.report.markdown import FIGURES, figures, markdown
+from smpgnn.paper.report.curves import figures
+from smpgnn.paper.report.render import FIGURES, markdown
 from smpgnn.paper.report.words import missing_text, number, seeds_text
 
 REPORT = collect(ROOT / "results")

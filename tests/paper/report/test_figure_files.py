@@ -13,8 +13,8 @@ from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.charts import svg_file
 from smpgnn.paper.report.collect import collect
-from smpgnn.paper.report.markdown import figures, markdown
-from smpgnn.paper.report.page import page
+from smpgnn.paper.report.curves import figures
+from smpgnn.paper.report.render import markdown, page
 
 
 def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:

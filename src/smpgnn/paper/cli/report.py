@@ -16,7 +16,7 @@ EXAMPLES = (
 
 
 def add_report(verbs: Any) -> None:
-    """The verb and its options."""
+    """Declare the verb and its options."""
     parser = verbs.add_parser(
         "report",
         help="one page with all tables beside the paper's",
@@ -25,9 +25,9 @@ def add_report(verbs: Any) -> None:
         epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
     )
     add = parser.add_argument
-    add("--results", metavar="D", default="results", help="folder of the records")
+    add("--results", metavar="D", default="results", help="folder with the records")
     add("-o", "--output", metavar="FILE", default="report.html", help="page to write")
-    add("--markdown", metavar="FILE", help="write the tables as Markdown, too")
+    add("--markdown", metavar="FILE", help="also write the tables as Markdown")
     parser.set_defaults(parser=parser)
 
 
@@ -36,8 +36,8 @@ def report(arguments: argparse.Namespace) -> int:
         from smpgnn.files import write_texts
         from smpgnn.paper.report.charts import svg_file
         from smpgnn.paper.report.collect import collect
-        from smpgnn.paper.report.markdown import FIGURES, figures, markdown
-        from smpgnn.paper.report.page import page
+        from smpgnn.paper.report.curves import figures
+        from smpgnn.paper.report.render import FIGURES, markdown, page
 
     content = collect(arguments.results)
     prepare_file(arguments.output)

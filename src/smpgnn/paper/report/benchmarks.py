@@ -66,7 +66,9 @@ def read_benchmarks(folder: Path) -> tuple[list[Scaling], list[Timings]]:
         if not isinstance(content, dict):
             continue
         device = _device(str(content.get("device", "")))
-        layers, steps = _layers(content), _steps(content)
+        methods = [entry for entry in _dicts(content.get("results")) if "method" in entry]
+        layers = tuple(_method(entry) for entry in methods if _dicts(entry.get("points")))
+        steps = _steps(content)
         if layers:
             scaling.append(Scaling(path.stem, device, "one layer", layers))
         elif steps:
@@ -83,15 +85,6 @@ def _device(words: str) -> str:
     if found is None:
         return words
     return f"CPU, {found[1]} thread{'' if found[1] == '1' else 's'}"
-
-
-def _layers(content: dict[str, Any]) -> tuple[Method, ...]:
-    """The methods of a benchmark of single layers."""
-    return tuple(
-        _method(entry)
-        for entry in _dicts(content.get("results"))
-        if "method" in entry and _dicts(entry.get("points"))
-    )
 
 
 def _method(entry: dict[str, Any]) -> Method:

@@ -23,39 +23,24 @@ _LARGEST = 3.5e38  # beyond float32; matplotlib's own arithmetic overflows somew
 _DASHES = ((0, ()), (0, (6, 3)), (0, (2, 2)))
 LOOKS = COLOURS * len(_DASHES)  # each style from 0 on has its own pair of colour and dash
 
-# matplotlib knows no CSS variables. It draws in these stand-ins, which `svg` then replaces.
-_TEXT, _RULE, _PAGE = "#0000d0", "#0000d1", "#0000d2"
-_VARIABLES = {_TEXT: "--text", _RULE: "--rule", _PAGE: "--page"}
+# matplotlib knows no CSS variables. It draws in these stand-ins, those of chart.mplstyle
+# among them, and `svg` replaces them.
+_VARIABLES = {"#0000d0": "--text", "#0000d1": "--rule", "#0000d2": "--page"}
 _VARIABLES |= {f"#0000c{k}": f"--c{k}" for k in range(COLOURS)}
 
 # Points of 1/72 inch, one unit of the SVG each.
 _WIDTH, _PLOT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 190, 58, 10, 26, 38
 _MARGIN, _LEGEND_LINE, _KEY, _CHARACTER = 10, 12.6, 38, 6.2
-_SETTINGS = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "smpgnn",
-    "font.family": ["DejaVu Sans"],
-    "font.size": 10,
-    "text.parse_math": False,
-    "text.color": _TEXT,
-    "axes.labelcolor": _TEXT,
-    "axes.facecolor": _PAGE,
-    "figure.facecolor": _PAGE,
-    "xtick.labelcolor": _TEXT,
-    "ytick.labelcolor": _TEXT,
-}
+_TEMPLATES = files("smpgnn.paper.report") / "templates"
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line. `style` selects colour and dash; `low` and `high` bound a band around it."""
+    """One line. `style` selects colour and dash; `points` are x, y, and a band's low and high."""
 
     name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
     style: int
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
+    points: tuple[tuple[float, float, float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -71,35 +56,24 @@ class Chart:
 
     @property
     def drawable(self) -> tuple[Series, ...]:
-        """The series without points that the axes cannot show, and only those with points left."""
-        return tuple(kept for line in self.series if (kept := self._drawable(line)).x)
+        """The series that have points, without the points that the axes cannot show."""
+        kept = (replace(one, points=tuple(filter(self._shows, one.points))) for one in self.series)
+        return tuple(one for one in kept if one.points)
 
     @property
     def fingerprint(self) -> str:
         """Identifies the numbers, whichever version of matplotlib draws them."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
-    def _drawable(self, line: Series) -> Series:
-        def shown(place: int) -> bool:
-            values = [line.y[place], *(band[place] for band in (line.low, line.high) if band)]
-            return (
-                all(abs(value) < _LARGEST for value in (line.x[place], *values))
-                and not (self.log_x and line.x[place] <= 0)
-                and not (self.log_y and min(values) <= 0)
-            )
-
-        kept = [place for place in range(len(line.x)) if shown(place)]
-
-        def pick(values: tuple[float, ...]) -> tuple[float, ...]:
-            return tuple(values[place] for place in kept) if values else ()
-
-        x, y, low, high = map(pick, (line.x, line.y, line.low, line.high))
-        return replace(line, x=x, y=y, low=low, high=high)
+    def _shows(self, point: tuple[float, float, float, float]) -> bool:
+        x, *ys = point
+        finite = all(abs(value) < _LARGEST for value in point)
+        return finite and not (self.log_x and x <= 0) and not (self.log_y and min(ys) <= 0)
 
 
 def svg(chart: Chart) -> Markup:
     """The chart as an element of an HTML page that defines the colours."""
-    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+    with mpl.rc_context(fname=str(_TEMPLATES / "chart.mplstyle")), warnings.catch_warnings():
         # A browser has the characters that matplotlib's font lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure, text = _figure(chart), io.StringIO()
@@ -116,7 +90,7 @@ def svg_file(chart: Chart) -> str:
     """The chart as a file of its own, with the colours of the page."""
     root, _, content = str(svg(chart)).partition(">")
     root = root.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * _WIDTH}"', 1)
-    palette = files("smpgnn.paper.report").joinpath("templates/palette.css").read_text("utf-8")
+    palette = (_TEMPLATES / "palette.css").read_text(encoding="utf-8")
     style = f"{palette}text {{ font-family: system-ui, sans-serif !important; }}"
     return f"{root}><!-- {chart.fingerprint} --><style>\n{style}\n</style>{content}\n"
 
@@ -143,48 +117,35 @@ def _figure(chart: Chart) -> Figure:
     height = _TOP + _PLOT + _BOTTOM + legend
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
     FigureCanvasSVG(figure)
-    axes = figure.add_axes(
-        (
-            _LEFT / _WIDTH,
-            (legend + _BOTTOM) / height,
-            (_WIDTH - _LEFT - _RIGHT) / _WIDTH,
-            _PLOT / height,
-        )
-    )
+    width = _WIDTH - _LEFT - _RIGHT
+    bottom, middle = (legend + _BOTTOM) / height, (legend + _BOTTOM + _PLOT / 2) / height
+    axes = figure.add_axes((_LEFT / _WIDTH, bottom, width / _WIDTH, _PLOT / height))
     for line in lines:
         _draw(axes, line)
     axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
     _set_ticks(axes.xaxis)
     _set_ticks(axes.yaxis)
-    axes.set_title(chart.title, loc="left", fontsize=11.5, fontweight="bold")
-    axes.set_xlabel(chart.x_label)
+    axes.set(title=chart.title, xlabel=chart.x_label)
     axes.set_ylabel(chart.y_label, rotation_mode="anchor")
-    axes.yaxis.set_label_coords(13 / _WIDTH, (legend + _BOTTOM + _PLOT / 2) / height,
-                                transform=figure.transFigure)  # fmt: skip
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    axes.set_axisbelow(True)
-    axes.grid(color=_RULE, linewidth=1, clip_on=False)
-    figure.legend(
-        axes.lines, [line.name for line in lines], ncols=columns, loc="lower left",
-        bbox_to_anchor=(_MARGIN / _WIDTH, 0), frameon=False, fontsize=10, labelspacing=0.3,
-        columnspacing=1.2, handletextpad=0.5, borderpad=0.2, borderaxespad=0,
-    )  # fmt: skip
+    axes.yaxis.set_label_coords(13 / _WIDTH, middle, transform=figure.transFigure)
+    axes.grid(clip_on=False)
+    names = [line.name for line in lines]
+    at = (_MARGIN / _WIDTH, 0)
+    figure.legend(axes.lines, names, ncols=columns, loc="lower left", bbox_to_anchor=at)
     return figure
 
 
 def _draw(axes: Axes, line: Series) -> None:
     """A band and a line, or a dot for a single point."""
     colour = f"#0000c{line.style % COLOURS}"
-    if line.low and len(line.x) > 1:
-        outline = line.x + line.x[::-1], line.high + line.low[::-1]
+    x, y, low, high = zip(*line.points, strict=True)
+    if len(x) == 1:
+        axes.plot(x * 2, y * 2, color=colour, linewidth=6, solid_capstyle="round", clip_on=False)
+        return
+    if low != high:
+        outline = x + x[::-1], high + low[::-1]
         axes.fill(*outline, color=colour, alpha=0.15, linewidth=0, clip_on=False)
-    if len(line.x) > 1:
-        dash = _DASHES[line.style % len(_DASHES)]
-        axes.plot(line.x, line.y, color=colour, linestyle=dash, linewidth=1.8, clip_on=False)
-    else:
-        axes.plot(line.x * 2, line.y * 2, color=colour, linewidth=6, clip_on=False,
-                  solid_capstyle="round")  # fmt: skip
+    axes.plot(x, y, color=colour, linestyle=_DASHES[line.style % len(_DASHES)], clip_on=False)
 
 
 def _set_ticks(axis: Axis) -> None:

@@ -48,6 +48,12 @@ class Summary:
         """The values on larger graphs, for the seeds that have them."""
         return [record.by_size for record in self.records if record.by_size is not None]
 
+    @property
+    def size_means(self) -> list[float]:
+        """The mean over the seeds at each size."""
+        values = (one.value for one in self.by_size)
+        return [statistics.fmean(seeds) for seeds in zip(*values, strict=True)]
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -56,10 +62,6 @@ class Runs:
     row: str
     label: str
     records: tuple[Record, ...]
-
-    def mean(self, name: str) -> float:
-        """The mean over the seeds of a field of the records."""
-        return statistics.fmean(getattr(record, name) for record in self.records)
 
 
 def training_label(table: Table, training: Training) -> str:
@@ -115,10 +117,12 @@ class TableReport:
     def groups(self) -> tuple[Group, ...]:
         return column_groups(self.cells)
 
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of the columns by their names."""
-        return {cell.name: cell.label for cell in self.table.cells}
+    def sizes(self, cell: str) -> list[str]:
+        """The ranges of graph sizes that a column has values for: '15–19'."""
+        for row in self.own_rows:
+            for one in self.summary(row.name, cell).by_size:
+                return [f"{low}–{high}" for low, high in zip(one.least, one.most, strict=True)]
+        return []
 
     def best(self, cell: str) -> float | None:
         """The best mean of a column; None with fewer than two means."""
@@ -191,21 +195,15 @@ class LossReport:
     selection: Selection
     report: TableReport
 
-    def records(self, row: str, cell: str) -> tuple[Record, ...]:
-        return self.report.summary(row, cell).records
-
     @property
     def heads(self) -> list[str]:
-        return [self.report.labels[cell] for cell in self.selection.cells]
+        labels = {cell.name: cell.label for cell in self.report.table.cells}
+        return [labels[cell] for cell in self.selection.cells]
 
     @property
     def has_records(self) -> bool:
         rows, cells = self.selection.rows, self.selection.cells
-        return any(self.records(row, cell) for row in rows for cell in cells)
-
-    def seconds_per_epoch(self, row: str, cell: str) -> float:
-        """The mean over the seeds."""
-        return statistics.fmean(r.seconds_per_epoch for r in self.records(row, cell))
+        return any(self.report.summary(row, cell).records for row in rows for cell in cells)
 
 
 @dataclass(frozen=True)
@@ -217,6 +215,16 @@ class Report:
     reduced: tuple[TableReport, ...]
     scaling: tuple[Scaling, ...]
     timings: tuple[Timings, ...]
+
+    @property
+    def full(self) -> list[Record]:
+        """The records of full runs."""
+        return [record for record in self.records if not record.reduced]
+
+    @property
+    def trained(self) -> tuple[TableReport, ...]:
+        """The tables with records of full runs, the paper's first."""
+        return tuple(t for t in (*self.of_the_paper, *self.beyond) if t.records)
 
     @property
     def of_the_paper(self) -> tuple[TableReport, ...]:

@@ -10,9 +10,10 @@ from smpgnn.paper.experiments.records import Record
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.benchmarks import Scaling
 from smpgnn.paper.report.charts import COLOURS, LOOKS, Chart, Series
-from smpgnn.paper.report.collect import LossReport, TableReport, training_label
+from smpgnn.paper.report.collect import LossReport, Report, TableReport, training_label
 
 SIZE_UNIT = "log10 MSE"
+EXTRAPOLATION = "extrapolation.svg"
 _POINTS = 120  # of a line on the page
 
 
@@ -41,37 +42,22 @@ def validation_charts(report: TableReport) -> list[Chart]:
     table = report.table
     unit = "accuracy (%)" if table.larger_is_better else table.metric.removeprefix("test ")
     unit = {"log10 test MSE, lower is better": "log10 MSE"}.get(unit, unit)
-    return _with_data(
-        Chart(
-            title=training_label(table, training),
-            x_label="epoch",
-            y_label=f"validation {unit}",
-            series=tuple(
-                mean_curve(row.name, records, "validation")
-                for row in table.rows
-                if (records := report.summary(row.name, training.cells[0].name).records)
-            ),
-        )
-        for training in table.trainings
-    )
+    charts = []
+    for training in table.trainings:
+        rows, cell = [row.name for row in table.rows], training.cells[0].name
+        series = _curves(report, rows, cell, "validation")
+        label = training_label(table, training)
+        charts.append(Chart(label, "epoch", f"validation {unit}", series))
+    return _with_data(charts)
 
 
 def loss_charts(losses: LossReport) -> dict[str, Chart]:
     """The training losses of a selection, one chart per cell, by file name."""
-    charts = {
-        f"loss-{file_name(cell)}.svg": Chart(
-            title=losses.report.labels[cell],
-            x_label="epoch",
-            y_label="training NLL (nat)",
-            series=tuple(
-                mean_curve(row, records, "train_loss")
-                for row in losses.selection.rows
-                if (records := losses.records(row, cell))
-            ),
-            log_y=True,
-        )
-        for cell in losses.selection.cells
-    }
+    charts = {}
+    for cell, head in zip(losses.selection.cells, losses.heads, strict=True):
+        series = _curves(losses.report, losses.selection.rows, cell, "train_loss")
+        chart = Chart(head, "epoch", "training NLL (nat)", series, log_y=True)
+        charts[f"loss-{file_name(cell)}.svg"] = chart
     return {name: chart for name, chart in charts.items() if chart.drawable}
 
 
@@ -84,7 +70,7 @@ def size_charts(report: TableReport) -> list[Chart]:
             found = report.summary(row.name, cell.name).by_size
             if found:
                 sizes = zip(found[0].least, found[0].most, strict=True)
-                nodes = tuple((low + high) / 2 for low, high in sizes)
+                nodes = [(low + high) / 2 for low, high in sizes]
                 values = list(zip(*(one.value for one in found), strict=True))
                 series.append(_over_seeds(row.name, nodes, values))
         charts.append(Chart(cell.label, "nodes (mean of five sizes)", SIZE_UNIT, tuple(series)))
@@ -98,10 +84,24 @@ def scaling_charts(scaling: Scaling) -> list[Chart]:
         series = []
         for style, method in enumerate(scaling.methods):
             there = [p for p in method.points if "nodes" in p and p.get(key) is not None]
-            xs, ys = tuple(float(p["nodes"]) for p in there), tuple(float(p[key]) for p in there)
-            series.append(Series(method.name, xs, ys, style))
+            nodes, values = [p["nodes"] for p in there], [[p[key]] for p in there]
+            series.append(_over_seeds(method.name, nodes, values, style))
         charts.append(Chart(label, "nodes", label, tuple(series), log_x=True, log_y=True))
     return _with_data(charts)
+
+
+def figures(report: Report) -> dict[str, Chart]:
+    """The charts that the Markdown shows, by file name."""
+    larger = [chart for table in report.tables for chart in size_charts(table)]
+    charts = {EXTRAPOLATION: larger[0]} if larger else {}
+    for losses in report.losses:
+        charts |= loss_charts(losses)
+    return charts
+
+
+def _curves(report: TableReport, rows: Iterable[str], cell: str, what: str) -> tuple[Series, ...]:
+    found = {row: report.summary(row, cell).records for row in rows}
+    return tuple(mean_curve(row, records, what) for row, records in found.items() if records)
 
 
 def mean_curve(name: str, records: Sequence[Record], what: str) -> Series:
@@ -113,17 +113,12 @@ def mean_curve(name: str, records: Sequence[Record], what: str) -> Series:
     return _over_seeds(name, epochs, [[curve[epoch] for curve in curves] for epoch in epochs])
 
 
-def _over_seeds(name: str, x: Sequence[float], values: Sequence[Sequence[float]]) -> Series:
+def _over_seeds(
+    name: str, x: Sequence[float], values: Sequence[Sequence[float]], style: int | None = None
+) -> Series:
     """The mean over the seeds, with a band from the lowest to the highest."""
-    several = any(len(seeds) > 1 for seeds in values)
-    return Series(
-        name=name,
-        x=tuple(x),
-        y=tuple(map(fmean, values)),
-        style=STYLES[name],
-        low=tuple(map(min, values)) if several else (),
-        high=tuple(map(max, values)) if several else (),
-    )
+    points = ((float(at), fmean(v), min(v), max(v)) for at, v in zip(x, values, strict=True))
+    return Series(name, STYLES[name] if style is None else style, tuple(points))
 
 
 def _with_data(charts: Iterable[Chart]) -> list[Chart]:

@@ -49,11 +49,6 @@ class Line:
         better = "" if table.larger_is_better else ", lower is better"
         return f"{metric}{better}: {table.title.partition(': ')[2]}"
 
-    @property
-    def variant(self) -> str:
-        """What the row of SMP adds to the name SMP."""
-        return self.ours.row.removeprefix("SMP").removeprefix(", ")
-
 
 def overview(report: Report) -> list[Line]:
     """One line per group of columns of every table with a row that stands for SMP."""

@@ -1,18 +1,19 @@
-"""The page: one self-contained HTML file, filled from the templates beside this module."""
+"""Fill the templates: the self-contained HTML page, and the Markdown of the documentation."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from smpgnn.paper.report import curves, words
 from smpgnn.paper.report.charts import svg
 from smpgnn.paper.report.collect import Report
 from smpgnn.paper.report.overview import overview
+
+#: The folder of the charts, relative to the Markdown file.
+FIGURES = "figures"
 
 
 @dataclass(frozen=True)
@@ -26,23 +27,27 @@ class Section:
 
 
 def page(report: Report) -> str:
-    """The whole page."""
+    """The HTML page."""
+    return _filled("page.html", report, overview=overview(report), sections=_sections(report))
+
+
+def markdown(report: Report) -> str:
+    """All tables with records. A cell reads 'ours ± spread (paper, difference)'."""
+    return _filled("results.md", report, figures=FIGURES)
+
+
+def _filled(template: str, report: Report, **values: Any) -> str:
     environment = Environment(
         loader=PackageLoader("smpgnn.paper.report"),
-        autoescape=True,
+        autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    environment.filters |= {"svg": svg, "setting": setting, "formula": _formula}
-    for shared in (words.number, words.signed, words.sentence):
-        environment.filters[shared.__name__] = shared
-    environment.globals |= {"words": words, "curves": curves}
-    return environment.get_template("page.html").render(
-        full=[record for record in report.records if not record.reduced],
-        overview=overview(report),
-        sections=_sections(report),
-    )
+    environment.filters |= {one.__name__: one for one in (svg, *words.FILTERS)}
+    environment.globals["curves"] = curves
+    return environment.get_template(template).render(report=report, **values)
 
 
 def _sections(report: Report) -> list[Section]:
@@ -60,20 +65,3 @@ def _sections(report: Report) -> list[Section]:
         Section("to-come", "Not trained yet", "to_come", report.to_come),
     ]
     return sections + [section for section in others if section.content]
-
-
-def setting(value: Any) -> str:
-    """A setting or a measured value in words."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _formula(text: str) -> Markup:
-    """'n chi c^2' with χ and a superscript."""
-    shown = str(escape(text or "—")).replace("chi", "χ")
-    return Markup(re.sub(r"\^(\d)", r"<sup>\1</sup>", shown))
