@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu import count_launches, following_ms
+from gpu import consecutive_ms, count_launches
 from step import make_captured_step, make_step, peak_mib
 from torch import Tensor, nn
 from workloads import Workload, properties, zinc
@@ -118,12 +118,12 @@ def measure(case: Case, graphs: int | None, device: str) -> dict[str, Any]:
     for _ in range(3 if device == "cuda" else 1):
         eager()
     row: dict[str, Any] = {"model": name, "captured_ms": None, "launches": None}
-    row["eager_ms"] = following_ms(eager) if device == "cuda" else cpu_ms(eager)
+    row["eager_ms"] = consecutive_ms(eager) if device == "cuda" else cpu_ms(eager)
     row["mib"] = peak_mib(eager, device)
     if can_capture(model, torch.device(device)):
         captured = make_captured_step(model, work)
         captured()
-        row |= {"captured_ms": following_ms(captured), "launches": count_launches(captured)}
+        row |= {"captured_ms": consecutive_ms(captured), "launches": count_launches(captured)}
     return row
 
 

@@ -1,4 +1,4 @@
-"""Draw the figures of four pages of docs/theory from results/theory.
+"""Draw the figures of four pages in docs/theory from results/theory.
 
 python docs/theory/draw_results.py
 """
@@ -28,7 +28,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def save(name: str) -> None:
-    """Write a figure with a small palette, which takes a third of the space."""
+    """Save the figure with a palette of 48 colours: a third of the file size."""
     whole = io.BytesIO()
     plt.savefig(whole, dpi=100, bbox_inches="tight", facecolor="white")
     plt.close()
@@ -63,7 +63,7 @@ def mpnn() -> None:
 
 
 def ppgn() -> None:
-    """How the difference falls with the size of the MLPs."""
+    """Approximation error against the width of the perceptrons."""
     steps = read("ppgn")["approximations"]
     hidden = [step["hidden"] for step in steps]
     gaps = [step["gap"] for step in steps]
@@ -78,7 +78,7 @@ def ppgn() -> None:
 
 
 def coloring() -> None:
-    """Rows of a context against depth, for the largest graphs."""
+    """Rows per context against depth, for the largest graphs."""
     rows = read("coloring")["rows"]
     largest = max(row["nodes"] for row in rows)
     names = list(dict.fromkeys(row["family"] for row in rows))
@@ -113,7 +113,7 @@ def coloring() -> None:
 
 
 def expressivity() -> None:
-    """The share of pairs distinguished, by network and family."""
+    """The pairs that each network distinguishes, by graph family."""
     record = read("expressivity")
     sizes = {size["family"]: size["pairs"] for size in record["families"]}
     kinds = dict.fromkeys(reference["refinement"] for reference in record["references"])
