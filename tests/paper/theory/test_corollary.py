@@ -1,4 +1,4 @@
-"""Corollary 1: functions of the graph from one node's context, whichever node is asked."""
+"""Corollary 1: functions of the graph from the context of any node."""
 
 from __future__ import annotations
 

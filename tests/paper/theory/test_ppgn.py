@@ -90,7 +90,7 @@ def test_relu_product_keeps_its_bound() -> None:
     assert torch.equal(product(zero, zero), zero)
 
 
-def test_perceptrons_approach_the_layer() -> None:
+def test_mlps_approach_the_layer() -> None:
     network = fast_smp(layers=2, width=4)
     bound = 2 * largest_factors(TREE, network)
     coarse, fine = (compare(network, TREE, relu_product(k, bound)) for k in (64, 512))

@@ -44,7 +44,7 @@ def test_the_maximum_is_over_the_node_and_its_neighbours() -> None:
     assert found.tolist() == [[5, 4, 0], [5, 4, 3], [0, 4, 3]]
 
 
-def test_breadth_first_search_by_hand() -> None:
+def test_distances_by_hand() -> None:
     """The ring of five: the edge opposite node 0 has both ends at distance 2."""
     fields = receptive_fields(nx.cycle_graph(5), 3)[:, 0]
     assert [int(field.sum()) // 2 for field in fields] == [2, 4, 5]

@@ -21,23 +21,17 @@ from smpgnn.paper.theory.tables import Table, print_table
 class Rows:
     """The rows of a context that a graph needs under each scheme, for a network of some depth.
 
-    Args:
-        family, nodes, degree, diameter: of the graph; `degree` is its average.
-        layers: depth L of the network.
-        colors: χ of Algorithm 1; one-hot identifiers need `nodes`.
-        mean_rows: of neighbourhood identifiers, the mean over the nodes: the ball of radius L and
-            one row for unseen nodes.
-        max_rows: the same for the largest ball.
+    A neighbourhood is the ball of radius L around a node, and one row for unseen nodes.
     """
 
     family: str
-    nodes: int
-    degree: float
+    nodes: int  # one-hot identifiers need as many rows
+    degree: float  # average
     diameter: int
-    layers: int
-    colors: int
-    mean_rows: float
-    max_rows: int
+    layers: int  # depth L of the network
+    colors: int  # χ of Algorithm 1
+    mean_rows: float  # of the neighbourhoods
+    max_rows: int  # of the largest neighbourhood
 
 
 def grid(n: int) -> nx.Graph:

@@ -37,21 +37,13 @@ from smpgnn.paper.theory.tables import Table, power, print_table
 #: The refinement that bounds each network. None is known for the others: random identifiers and
 #: relational pooling are not functions of the graph alone, and junction trees see rings.
 BOUND = {
-    "smp": "SMP",
-    "fast-smp": "SMP",
+    **dict.fromkeys(("smp", "fast-smp"), "SMP"),
     "smp-own-terms": "SMP",  # the own row has a colour of its own among those of a context
-    "smp-local": "SMP",  # the colour of row (i, j) includes how many hops j is away from i
-    "smp-local-own-terms": "SMP",
-    "mpnn": "1-WL",
-    "fast-mpnn": "1-WL",
-    "gin": "1-WL",
-    "gin-degree": "1-WL",
-    "gat": "1-WL",
-    "mpnn-sum": "1-WL",
-    "pna": "1-WL",
+    # the colour of row (i, j) includes how many hops j is away from i
+    **dict.fromkeys(("smp-local", "smp-local-own-terms"), "SMP"),
+    **dict.fromkeys(("mpnn", "fast-mpnn", "mpnn-sum", "gin", "gin-degree", "gat", "pna"), "1-WL"),
     "gated-gcn": "1-WL",
-    "ppgn": "2-FWL",
-    "ring-gnn": "2-FWL",
+    **dict.fromkeys(("ppgn", "ring-gnn"), "2-FWL"),
     "dgn": "2-FWL",  # eigenprojections are polynomials of the Laplacian, which 2-FWL computes
 }
 #: Factor on fresh weights. They are uniform within 1/√fan-in and a ReLU halves the variance again,
@@ -78,24 +70,15 @@ class Reference:
 
 @dataclass(frozen=True)
 class Count:
-    """How many pairs of a family a network distinguishes.
-
-    Args:
-        model, family: names.
-        told_apart: number of pairs, or None if the network is not invariant.
-        copies_gap: the largest relative difference between copies of one graph.
-        tolerance: what the difference of a pair must exceed.
-        smallest_gap: the smallest difference of the distinguished pairs, None if there are none.
-        largest_other: the largest difference of the other pairs, None if there are none.
-    """
+    """How many pairs of a family a network distinguishes; gaps are relative differences."""
 
     model: str
     family: str
-    told_apart: int | None
-    copies_gap: float
-    tolerance: float
-    smallest_gap: float | None
-    largest_other: float | None
+    told_apart: int | None  # None: the network is not invariant
+    copies_gap: float  # the largest between copies of one graph
+    tolerance: float  # what the gap of a pair must exceed
+    smallest_gap: float | None  # of the pairs distinguished, None if there are none
+    largest_other: float | None  # of the other pairs, None if there are none
 
 
 @dataclass(frozen=True)

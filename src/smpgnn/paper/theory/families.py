@@ -22,17 +22,11 @@ CSL_NODES = 41
 
 @dataclass(frozen=True)
 class Family:
-    """Graphs, and the pairs of them to be distinguished; no pair is isomorphic.
+    """Graphs, and the pairs of them to be distinguished; no pair is isomorphic."""
 
-    Args:
-        text: what the graphs are, in one line.
-        graphs: the graphs, with nodes 0, 1, ….
-        pairs: indices into `graphs`.
-    """
-
-    text: str
-    graphs: tuple[nx.Graph, ...]
-    pairs: tuple[tuple[int, int], ...]
+    text: str  # what the graphs are, in one line
+    graphs: tuple[nx.Graph, ...]  # with nodes 0, 1, …
+    pairs: tuple[tuple[int, int], ...]  # indices into `graphs`
 
 
 def regular() -> Family:
