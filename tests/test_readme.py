@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -47,3 +48,11 @@ def test_every_linked_file_is_there() -> None:
     local = [link for link in links if not link.startswith("http")]
     assert local
     assert [link for link in local if not (ROOT / link).exists()] == []
+
+
+def test_the_example_for_pytorch_geometric_runs() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import torch\n.*?)```", text, flags=re.S)
+    names: dict[str, object] = {}
+    exec(code.replace("FakeDataset(1000,", "FakeDataset(100,"), names)
+    assert names["out"].shape == (100, 10)
