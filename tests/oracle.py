@@ -110,13 +110,12 @@ def stack(values: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
 def initial(
     graph: DenseGraph,
     dtype: torch.dtype = torch.float64,
-    announced: int = 0,
     features: str = "own",
 ) -> Tensor:
     """U_i[i, :] = [1, x_i] and zero elsewhere; or the other rows hold features, too.
 
     With 'context' those of its node, U_i[j, 1:] = x_i; with 'row' those of the node that the row
-    describes, U_i[j, 1:] = x_j; `announced`: the first ones of these.
+    describes, U_i[j, 1:] = x_j.
     """
     width = 1 if graph.x is None else 1 + graph.x.size(1)
     zero, one = torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype)
@@ -125,10 +124,8 @@ def initial(
         rows = [torch.zeros(width, dtype=dtype) for _ in range(graph.num_rows)]
         if features == "context" and graph.x is not None:
             rows = [torch.cat([zero, graph.x[i]]) for _ in rows]
-        known_channels = width - 1 if features == "row" else announced
-        for j in range(graph.num_nodes if known_channels else 0):
-            known = torch.cat([zero, graph.x[j, :known_channels]])
-            rows[graph.identifier[j]] = nn.functional.pad(known, (0, width - known.numel()))
+        for j in range(graph.num_nodes if features == "row" and width > 1 else 0):
+            rows[graph.identifier[j]] = torch.cat([zero, graph.x[j]])
         rows[graph.identifier[i]] = one if graph.x is None else torch.cat([one, graph.x[i]])
         contexts.append(torch.stack(rows))
     return stack(contexts, torch.zeros(0, dtype=dtype), graph.num_rows, width)
@@ -326,8 +323,8 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
 
 def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[Tensor]]:
     """U⁽⁰⁾, U⁽¹⁾, … of all graphs."""
-    dtype, announced = next(backbone.parameters()).dtype, backbone.announced_channels
-    us = [initial(graph, dtype, announced, backbone.features) for graph in graphs]
+    dtype = next(backbone.parameters()).dtype
+    us = [initial(graph, dtype, backbone.features) for graph in graphs]
     yield us
     for norm, layer in zip(backbone.norms, backbone.layers, strict=True):
         normal = us if backbone.norm_after else normalize(norm, us)

@@ -106,9 +106,6 @@ class TrainOptions:
         0.0, OPTIMISER, "stop when the learning rate falls below this (plateau)"
     )
     clip: float = _advanced(1.0, OPTIMISER, "maximum gradient norm; 0: no clipping")
-    average: float = _advanced(
-        0.0, OPTIMISER, "per-step decay of the weight EMA used for evaluation; 0: no EMA"
-    )
     patience: int = _option(0, RUN, "stop after N epochs without improvement; 0: never")
     cuda_graphs: bool = _advanced(True, HARDWARE, "capture training steps as CUDA graphs")
     seed: int = _option(0, RUN, "random seed")
@@ -159,9 +156,6 @@ class PropertiesOptions(TrainOptions):
     """Predict three node properties and three graph properties (the benchmark of PNA)."""
 
     connected: str = _option("published", DATA, "label of connectivity", ("published", "correct"))
-    source_marker: str = _advanced(
-        "own", DATA, "contexts that contain the source marker", ("own", "every context")
-    )
     objective: str = _option(
         "mse", OPTIMISER, "loss: mean squared error or its logarithm", OBJECTIVES
     )
@@ -340,10 +334,9 @@ _NOT_NEGATIVE = (
     "extractor_channels",
     "dropout",
     "momentum",
-    "average",
     "seed",
 )
-_BELOW = {"dropout": 1, "momentum": 1, "average": 1, "seed": 2**32}
+_BELOW = {"dropout": 1, "momentum": 1, "seed": 2**32}
 #: Larger values are surely mistakes that would use up all time or memory, or overflow.
 _AT_MOST = {
     "hidden_channels": 2**16,

@@ -37,8 +37,6 @@ class Backbone(nn.Module):
             contexts).
         norm: 'batch', 'layer' or None: of the rows.
         residual: add the input of a layer to its output wherever both are equally wide.
-        announced_channels: so many of the node features, the first ones, stand in the row of their
-            node in every context from the start, not in its own alone (not in the paper).
         checkpoint: of each layer and of extractors that work on every row keep the input only and
             run them again for the gradient.
         norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
@@ -60,7 +58,6 @@ class Backbone(nn.Module):
         norm: str | None = None,
         residual: bool = False,
         checkpoint: bool = False,
-        announced_channels: int = 0,
         norm_place: str = "before",
         context_radius: int = 3,
         features: str = "own",
@@ -71,20 +68,8 @@ class Backbone(nn.Module):
         if identifiers != "nodes":
             identifier_scheme(identifiers)
         check_counts(context_radius=context_radius, at_least=1)
-        check_counts(announced_channels=announced_channels, at_least=0)
-        if announced_channels > in_channels:
-            raise InputError(
-                f"announced_channels is {announced_channels}, but there are {in_channels} node "
-                "features: it counts the first of them."
-            )
-        if announced_channels and identifiers not in ("onehot", "nodes"):
-            raise InputError(
-                f"announced_channels goes with identifiers='onehot': a row of '{identifiers}' may "
-                "stand for several nodes."
-            )
-        check_features(features, identifiers, announced_channels)
-        self.announced_channels, self.context_radius = announced_channels, context_radius
-        self.features = features
+        check_features(features, identifiers)
+        self.context_radius, self.features = context_radius, features
         self.in_channels, self.hidden_channels = in_channels, hidden_channels
         self.edge_channels, self.num_layers = edge_channels, num_layers
         self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
@@ -153,9 +138,6 @@ class Backbone(nn.Module):
         of a layer as soon as the next one has used them.
         """
         context = index.initial(x, self._dtype, self.features)
-        if self.announced_channels:
-            assert x is not None
-            context = index.announce(context, x[:, : self.announced_channels])
         found = [read(0, index.read(context, 0))]
         for number, weights in enumerate(self._assembled_weights(), start=1):
             arguments = number, context, edge_attr, index, weights
@@ -310,7 +292,7 @@ class Backbone(nn.Module):
             )
 
 
-def check_features(features: str, identifiers: str, announced_channels: int) -> None:
+def check_features(features: str, identifiers: str) -> None:
     """Refuse features in rows that may stand for several nodes."""
     if features not in FEATURES:
         raise InputError(f"features must be one of {', '.join(FEATURES)}, not {features!r}.")
@@ -318,11 +300,6 @@ def check_features(features: str, identifiers: str, announced_channels: int) -> 
         raise InputError(
             f"features='row' goes with identifiers='local' or 'onehot': a row of '{identifiers}' "
             "may stand for several nodes; take features='own' with it."
-        )
-    if features != "own" and announced_channels:
-        raise InputError(
-            f"features='{features}' and announced_channels={announced_channels} exclude each "
-            "other: both say what the other rows hold."
         )
 
 

@@ -39,7 +39,7 @@ class MultiTaskSMP(nn.Module):
         hidden_channels: width of the contexts.
         num_layers: number of layers.
         layer, identifiers, context_radius, edge_channels, norm, norm_place, residual, checkpoint,
-            announced_channels, features, layer_options: as in `SMP`.
+            features, layer_options: as in `SMP`.
         extractor_channels: width of the extracted node features.
         state_channels: width of the state of a node.
     """
@@ -66,7 +66,6 @@ class MultiTaskSMP(nn.Module):
         norm: str | None = "batch",
         residual: bool = False,
         checkpoint: bool = False,
-        announced_channels: int = 0,
         norm_place: str = "before",
         context_radius: int = 3,
         features: str = "own",
@@ -90,7 +89,6 @@ class MultiTaskSMP(nn.Module):
             norm,
             residual,
             checkpoint,
-            announced_channels,
             norm_place,
             context_radius,
             features,

@@ -42,7 +42,6 @@ class NetworkSpec:
     divide_update: bool = False
     norm_place: str = "before"
     context_radius: int = 3  # of local contexts
-    announced_channels: int = 0  # node features that every context knows from the start
     features: str = "own"  # rows that hold node features at first
     max_nodes: int = 0  # of the largest graph there is (for relational pooling)
     usual_nodes: float = 1.0  # of a usual training graph (for the readout 'scaled-sum')
@@ -139,7 +138,6 @@ class NetworkSpec:
             "set_scale": self.set_scale,
             "set_terms": self.set_terms,
             "divide_update": self.divide_update,
-            "announced_channels": self.announced_channels,
         }
         if self.model in ("smp", "fast-smp"):  # the ablations have no contexts
             options["own_terms"] = self.own_terms

@@ -70,8 +70,6 @@ class SMP(nn.Module):
         norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
             added.
         residual: add the input of a layer to its output.
-        announced_channels: so many of the node features, the first ones, are known to every node
-            of the graph from the start (with one-hot identifiers; not in the paper).
         features: where node features stand at first: 'own' (those of a node in its own row of its
             context, as in the paper), 'context' (in every row of its context) or 'row' (in its row
             of every context; with 'onehot' and 'local').
@@ -106,7 +104,6 @@ class SMP(nn.Module):
         norm_place: str = "before",
         residual: bool = False,
         checkpoint: bool = False,
-        announced_channels: int = 0,
         context_radius: int = 3,
         features: str = "own",
         **layer_options: Any,
@@ -132,7 +129,6 @@ class SMP(nn.Module):
             norm,
             residual,
             checkpoint,
-            announced_channels,
             norm_place,
             context_radius,
             features,

@@ -155,19 +155,10 @@ def _cycles(options: CyclesOptions) -> Prepared:
 def _properties(options: PropertiesOptions) -> Prepared:
     from smpgnn.data.properties import property_splits
 
-    everywhere = options.source_marker == "every context"
-    contexts = options.model in ("smp", "fast-smp") and options.identifiers == "onehot"
-    if everywhere and not contexts:
-        raise InputError(
-            "--source-marker 'every context': needs contexts with one row per node: use "
-            "--model smp or fast-smp with --identifiers onehot."
-        )
     splits = property_splits(connected=cast(Any, options.connected))
     inputs = (Attribute("source", "number"), Attribute("value", "number"))
     source = {"kind": "graphs", "schema": GraphSchema("graph", node_attributes=inputs).to_dict()}
-    prepared = assemble(options, splits, GraphProperties(objective=options.objective), source)
-    spec = replace(prepared.spec, announced_channels=int(everywhere))
-    return replace(prepared, spec=spec)
+    return assemble(options, splits, GraphProperties(objective=options.objective), source)
 
 
 def _zinc(options: ZincOptions) -> Prepared:

@@ -31,7 +31,6 @@ BEYOND = {
     "zinc_batches",
     "zinc_500k",
     "properties_parts",
-    "graph_properties_marker",
     "graph_properties_connected",
 }
 
