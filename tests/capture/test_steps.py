@@ -27,7 +27,8 @@ from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.capture import steps as recorded
 from smpgnn.capture.padded import Capacity
 from smpgnn.capture.steps import Recorder
-from smpgnn.config.options import CyclesOptions, with_values
+from smpgnn.config.options import CyclesOptions
+from smpgnn.config.settings import with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.properties import property_graphs

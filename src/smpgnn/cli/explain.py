@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from smpgnn.cli.arguments import add_device, add_table_format, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 
 if TYPE_CHECKING:
     from smpgnn.inference.explain_tables import Molecule

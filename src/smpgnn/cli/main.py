@@ -20,7 +20,8 @@ from smpgnn.cli.arguments import (
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.signals import raise_when_ended
 from smpgnn.cli.trust import add_trust_pickle
-from smpgnn.config.options import DATA, RUN, TASKS
+from smpgnn.config.options import TASKS
+from smpgnn.config.settings import DATA, RUN
 from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.files import discard_unfinished
 from smpgnn.paper.cli import add_paper

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from smpgnn.checksums import file_digest, read_json, to_json
 from smpgnn.config.options import TrainOptions, from_config, read_config, to_yaml
+from smpgnn.config.settings import flat, plain
 from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
 
@@ -318,7 +319,7 @@ class RunFolder:
 def default_output(options: TrainOptions) -> str:
     """A folder under runs/ that names task, model and time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    return str(Path("runs") / f"{options.task_name()}-{options.model}-{stamp}")
+    return str(Path("runs") / f"{options.task_name()}-{options.network.model}-{stamp}")
 
 
 def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptions:
@@ -331,8 +332,9 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
         raise InputError(
             f"{options.output}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
         )
+    before, now = flat(stored), flat(options)
     for name in given:
-        known, wanted = getattr(stored, name), getattr(options, name)
+        known, wanted = before[name], now[name]
         if name in DATA and (folder.data.exists() or _same_file(known, wanted)):
             continue  # known by the fingerprint
         if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
@@ -347,11 +349,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
 
 def settings(options: TrainOptions) -> dict[str, Any]:
     """What a run does, as plain values: all settings but where it runs and where its data are."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(options).items()
-        if name not in (*PLACE, *DATA)
-    }
+    return {name: value for name, value in plain(options).items() if name not in (*PLACE, *DATA)}
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -164,7 +164,7 @@ def compare(
     return Simulation(
         name,
         len(graphs),
-        network.backbone.num_layers,
+        network.options.num_layers,
         own_gap,
         elsewhere,
         _largest(first - second),

@@ -100,7 +100,7 @@ def ppgn_blocks(network: SMP, product: Product = multiply) -> list[PPGNBlock]:
         product: how entries are multiplied; exactly where not given.
     """
     backbone = network.backbone
-    if backbone.residual or not all(isinstance(norm, NoNorm) for norm in backbone.norms):
+    if backbone.options.residual or not all(isinstance(norm, NoNorm) for norm in backbone.norms):
         raise InputError("network must have norm=None and residual=False: the proof has neither.")
     blocks = []
     for layer in backbone.layers:
@@ -311,7 +311,7 @@ def equality(name: str, graph: nx.Graph, network: SMP) -> Equality:
     return Equality(
         name,
         graph.number_of_nodes(),
-        network.backbone.num_layers,
+        network.options.num_layers,
         len(blocks),
         relative_gap(expected, ppgn_contexts(blocks, t)),
         relative_gap(expected, ppgn_contexts(without_residual(blocks), t)),

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.config.catalogue import MODELS
+from smpgnn.config.models import CONTEXTS, MODELS
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,14 +90,14 @@ BY_NAME = {listing.name: listing for listing in LISTINGS}
 #: The families of graphs that `expressivity` knows.
 FAMILY_NAMES = ("regular", "csl", "cfi", "strongly-regular", "atlas")
 _LOCAL = {"model": "smp", "identifiers": "local", "features": "row"}
-#: Variants of SMP that `expressivity` measures beside the networks of the catalogue, as options.
+#: Variants of SMP that `expressivity` measures beside the networks by name, as options.
 VARIANTS: dict[str, dict[str, Any]] = {
     "smp-own-terms": {"model": "smp", "own_terms": True},
     "smp-local": _LOCAL,  # the contexts of `smpgnn train zinc`
     "smp-local-own-terms": {**_LOCAL, "own_terms": True},  # those of `smpgnn train molecules`
 }
 #: All networks that `expressivity` knows.
-NETWORK_NAMES = (*MODELS[:2], *VARIANTS, *MODELS[2:])
+NETWORK_NAMES = (*CONTEXTS, *VARIANTS, *(name for name in MODELS if name not in CONTEXTS))
 
 
 def program(name: str) -> Program:
