@@ -92,7 +92,7 @@ def test_info_and_evaluate_know_it(here: Path, run: Path) -> None:
     assert f"mae {record['test']['mae']:.4f}" in shown
     model = pretrained.shipped("zinc")
     assert isinstance(model.options, ZincOptions)
-    assert model.options.network.towers == 2
+    assert model.options.network.layer.towers == 2
     assert (model.options.data_dir, model.options.output) == ("", "")  # where it ran stays out
     table = pd.DataFrame({"smiles": SMILES, "y": [1.0] * len(SMILES)})
     table.to_csv("known.csv", index=False)
