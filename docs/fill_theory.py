@@ -1,7 +1,7 @@
-"""Write the figures of results/theory into the pages of docs/theory, between their markers.
+"""Write the numbers of results/theory into the pages of docs/theory, between their markers.
 
 python docs/fill_theory.py           # rewrite
-python docs/fill_theory.py --check   # exit 1 where a page would change
+python docs/fill_theory.py --check   # exit 1 if a page would change
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from blocks import ROOT, fill_documents
 from smpgnn.paper.theory.registry import LISTINGS
 
 RESULTS = ROOT / "results" / "theory"
-#: Numbers of layers in the table of colours.
+#: Numbers of layers in the table of colours
 DEPTHS = (1, 2, 4, 8)
 
 
@@ -139,7 +139,7 @@ def colors_by_size() -> str:
 
 def families() -> str:
     return table(
-        ["family", "graphs", "pairs", "what they are"],
+        ["family", "graphs", "pairs", "content"],
         [
             [f"`{size['family']}`", size["graphs"], size["pairs"], size["text"]]
             for size in read("expressivity")["families"]
@@ -180,10 +180,10 @@ def measured() -> str:
     return (
         f"{settings['layers']} layers of width {settings['width']}, {settings['seeds']} seeds, "
         f"{settings['relabelings']} relabelled copies of each graph. The tolerance is {FACTOR:g} "
-        f"times the largest difference between copies of one graph, and at least {power(FLOOR)}; a "
-        f"network whose copies differ by more than {power(LIMIT)} is *not invariant*. Found: "
-        f"copies differ by at most {power(noise)} in networks that are invariant and by at least "
-        f"{power(wild)} in the others; the pairs told apart differ by at least {power(signal)}, "
+        f"times the largest difference between copies of one graph, and at least {power(FLOOR)}. A "
+        f"network whose copies differ by more than {power(LIMIT)} is *not invariant*. Measured: "
+        f"copies differ by at most {power(noise)} for invariant networks and by at least "
+        f"{power(wild)} for the others. Distinguished pairs differ by at least {power(signal)}, "
         f"and by at least {min(most):.1f} times the tolerance of their network and family."
     )
 

@@ -1,4 +1,4 @@
-"""A plain transcription of SMP with local contexts: rows for the nodes within r hops, a far row."""
+"""A plain transcription of SMP with local contexts: one row per node within r hops, a far row."""
 
 from __future__ import annotations
 

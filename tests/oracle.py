@@ -1,12 +1,13 @@
 """The oracle: a slow, plain, dense transcription of the paper's equations, graph by graph.
 
-A context tensor U has shape [n, R, C]: U[i, r] is what node i knows of identifier r. With the
-one-hot encoding R = n and node j has identifier j; with a colouring R is the number of colours;
-with R = 1 and identifier 0 for everybody, contexts are the node features of the MPNN ablation.
+A context tensor U has shape [n, R, C]: U[i, r] is the row of identifier r in the context of node i.
+With one-hot identifiers R = n and node j has identifier j. With a colouring R is the number of
+colours. With R = 1 and identifier 0 for all nodes, contexts are the node features of the MPNN
+ablation.
 
-The oracle takes the weights from the modules of `smpgnn`, so that gradients can be compared too,
-and shares no other code with them. Networks take a list of graphs, one after the other; only batch
-norm couples them.
+The oracle uses the weights of the modules of `smpgnn`, so that gradients can be compared, too. It
+shares no other code with them. Networks process a list of graphs one by one; only batch norm
+couples them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every changed bit of a file with a checksum is found, or changes nothing."""
+"""Every changed bit of a file with a checksum is detected, or has no effect."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_json_of_absurd_size_is_not_read(tmp_path: Path) -> None:
 def test_a_last_line_finds_every_flip(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     random.seed(1)
-    path.write_bytes(random.randbytes(3000))
+    path.write_bytes(random.randbytes(500))
     assert last_line_fits(path) is None
     add_last_line(path)
     assert last_line_fits(path) is True
@@ -92,7 +92,7 @@ def test_a_last_line_finds_every_flip(tmp_path: Path) -> None:
     for content in flips(whole, 10_000):
         path.write_bytes(content)
         assert not last_line_fits(path)
-    for length in range(0, len(whole), 37):
+    for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         assert not last_line_fits(path)
 

@@ -1,4 +1,4 @@
-"""On a GPU: the same numbers as on the CPU, in float64, for all networks and schemes."""
+"""GPU results equal CPU results in float64, for all networks and identifier schemes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input: each mistake raises InputError with one sentence that names the argument."""
+"""Bad input raises InputError with one sentence that names the argument."""
 
 from __future__ import annotations
 

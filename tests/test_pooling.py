@@ -1,4 +1,4 @@
-"""Pooling: traces, sums, means and largest entries, equal to the oracle and by hand."""
+"""Pooling: traces, sums, means and maxima equal the oracle and results by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model that ships: how it gets there from a run, what its name means, and what it can do."""
+"""The pretrained model: how a run becomes it, what its name refers to, what it predicts."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def test_where_no_model_ships_one_sentence_says_so(
 ) -> None:
     monkeypatch.setattr(pretrained, "FOLDER", here / "nothing")
     message = (
-        "smpgnn: zinc: no trained model of this name ships with this version: train one with "
-        "'smpgnn train zinc' and name its folder.\n"
+        "smpgnn: zinc: this version has no pretrained model of that name: train one with "
+        "'smpgnn train zinc' and pass its run folder.\n"
     )
     for words in (
         ("predict", "zinc", "molecules.csv", "-o", "out.csv"),
@@ -147,10 +147,10 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
     (copy / "docs/models/zinc.md").write_text(text.replace("(epoch", "(Epoch"))
     found = ship("--check", "--root", copy)
     assert found.returncode == 1
-    assert "docs/models/zinc.md is not what" in found.stderr
+    assert "docs/models/zinc.md does not match" in found.stderr
     assert ship("--root", copy).returncode == 0  # without a run: the card of what ships
     assert ship("--check", "--root", copy).returncode == 0
-    assert "no model ships yet" in ship("--root", copy / "docs").stderr
+    assert "there is no pretrained model yet" in ship("--root", copy / "docs").stderr
 
 
 def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     save_model(
         large / "model.safetensors", SavedModel(spec.build(), spec, saved.task, saved.source)
     )
-    assert "a model to ship has below 2,000,000" in refusal(large)
+    assert "must have fewer than 2,000,000" in refusal(large)
 
 
 needs_model = pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""The documents say what the records in results/ say."""
+"""Documents and figures match the records in results/."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_another_record_is_noticed(tmp_path: Path) -> None:
     record = tmp_path / SMP
     content = json.loads(record.read_text(encoding="utf-8"))
     record.write_text(json.dumps({**content, "value": 12.3}), encoding="utf-8")
-    assert "README.md is not what results/ say" in run(tmp_path, "fill.py", "--check").stderr
+    assert "README.md does not match results/" in run(tmp_path, "fill.py", "--check").stderr
     drawn = run(tmp_path, "draw_cycles.py", "--check")
     assert "cycles_sizes.png is not what results/ say" in drawn.stderr
     assert run(tmp_path, "fill.py").returncode == 0
     assert run(tmp_path, "fill.py", "--check").returncode == 0
     with (tmp_path / "docs" / "results.md").open("a", encoding="utf-8") as file:
         file.write("By hand.\n")
-    assert "docs/results.md is not what results/ say" in run(tmp_path, "fill.py", "--check").stderr
+    assert "docs/results.md does not match results/" in run(tmp_path, "fill.py", "--check").stderr
 
 
 def test_every_linked_file_is_there() -> None:

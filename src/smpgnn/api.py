@@ -64,7 +64,7 @@ def train(
 def _prepared(options: GraphsOptions, data: Sequence[Any], saved: RunData | None) -> Prepared:
     import pandas as pd
 
-    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.pyg import graphs_from_pyg
     from smpgnn.data.targets import parse_targets
     from smpgnn.training.prepare import prepare_store
 

@@ -17,6 +17,7 @@ from smpgnn.data.fingerprint import (
     splits_fingerprint,
     store_fingerprint,
 )
+from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import read_table
 from smpgnn.data.targets import parse_targets
@@ -114,7 +115,7 @@ def store(count: int = 5, seed: int = 0) -> GraphStore:
                 y=torch.rand(1),
             )
         )
-    return GraphStore.from_data_list(graphs)
+    return graphs_from_pyg(graphs)
 
 
 def test_graphs_are_known_by_what_a_network_sees() -> None:

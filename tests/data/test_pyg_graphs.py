@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from smpgnn.data.graphs import graphs_from_pyg
+from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.errors import InputError
 
 EDGES = torch.tensor([[0, 1], [1, 0]])

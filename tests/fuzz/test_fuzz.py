@@ -16,7 +16,7 @@ from fuzz.models import make_models
 from fuzz.program import Outcome, Program
 from fuzz.rule import broken
 
-_SECONDS = 5.0
+_SECONDS = 1.5
 #: The commands that read a file of the corpus, by format.
 _COMMANDS: dict[str, tuple[str, ...]] = {
     "csv": (

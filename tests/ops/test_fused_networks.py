@@ -11,8 +11,6 @@ from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
 from torch import Tensor, nn
 
 from smpgnn import SMP, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.baselines.ppgn import PPGN
-from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.ops import backend
 
 pytestmark = [
@@ -46,20 +44,6 @@ def call(model: nn.Module, case: Any) -> tuple[list[Tensor], list[Tensor]]:
     found = torch.autograd.grad(total, wanted, allow_unused=True)
     grads = [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
     return [o.detach() for o in outputs], [*grads, *(b.double() for b in model.buffers())]
-
-
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("rival", [PPGN, RingGNN])
-def test_kernels_of_rivals_equal_the_plain_way(
-    rival: Any, training: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = randomize(rival(2, 2, 3, 2, norm="batch", residual=True)).train(training)
-    case = make_case(GRAPHS, 2)
-    expected, rest = call(model, case)
-    monkeypatch.setattr(backend, "INTERPRETED", True)
-    actual, other = call(model, case)
-    assert_same(actual, expected, tolerance=1e-9)
-    assert_same(other, rest, tolerance=1e-9)
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])

@@ -262,7 +262,7 @@ def test_a_header_nested_without_end(result: Result, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_network_is_checked_before_it_is_built(model: str, tmp_path: Path) -> None:
-    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.pyg import graphs_from_pyg
     from smpgnn.data.targets import TargetSpec
     from smpgnn.training.prepare import prepare_store
     from smpgnn.training.saved import SavedModel

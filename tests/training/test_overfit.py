@@ -13,6 +13,7 @@ from small_runs import rings
 from smpgnn.config.options import GraphsOptions, PropertiesOptions, TrainOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.properties import property_graphs
+from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.data.store import GraphStore
 from smpgnn.training.prepare import Prepared, assemble
 from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
@@ -40,7 +41,7 @@ def store(y: torch.Tensor | None = None, y_node: torch.Tensor | None = None) -> 
     graphs = rings(12)
     for graph in graphs:
         del graph.y
-    return replace(GraphStore.from_data_list(graphs), y=y, y_node=y_node)
+    return replace(graphs_from_pyg(graphs), y=y, y_node=y_node)
 
 
 def random(*shape: int, **options: Any) -> torch.Tensor:

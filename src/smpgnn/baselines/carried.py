@@ -29,7 +29,8 @@ class CarryingContext(LocalContext):
 def normalize(norm: nn.Module, values: Tensor, layout: RowLayout) -> Tensor:
     """A norm of rows (`smpgnn.layers.norm.row_norm`) on values that are no node rows, [P, C].
 
-    `layout` has them as contexts of one row each.
+    `layout` has them as contexts of one row each. Those of padding become zero.
     """
     context: LocalContext = norm(LocalContext(values, layout))
-    return context.rows
+    unowned = layout.unowned
+    return context.rows if unowned is None else context.rows.masked_fill(unowned, 0.0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.directions import DirectionalFields
-from smpgnn.baselines.pna import mean_log_degree, set_degrees
+from smpgnn.baselines.pna import mean_log_degree, scaled_by_degree, set_degrees
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
@@ -89,49 +89,29 @@ class DGNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         message = edges.from_receivers(self.message_receiver(x))
         message = message + edges.from_senders(self.message_sender(x))
         if self.message_edge is not None:
             message = message + self.message_edge(edge_attr)
-        found = torch.cat(self._aggregate(message, x, index), 1)  # [N, aggregators · C]
-        # A node without neighbours has sums of zero: any factor will do, but not 1/0.
-        log, delta = edges.log_degree(message.dtype), self.mean_log_degree
-        factors = torch.cat([torch.ones_like(log), log / delta, delta / log], 1)  # [N, 3]
-        scaled = factors.unsqueeze(2) * found.unsqueeze(1)
-        rows = self.out(torch.cat([x, scaled.flatten(1)], 1))
+        found = [self._aggregate(name, message, x, index) for name in self.aggregators]
+        scaled = scaled_by_degree(torch.cat(found, 1), index.topology, self.mean_log_degree)
+        rows = self.out(torch.cat([x, scaled], 1))
         return context.with_rows(F.relu(rows))
 
-    def _aggregate(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
-        """What each aggregator makes of the messages, [N, C]."""
-        edges, sums = index.incidence, iter(self._sums(message, x, index))
-        found: list[Tensor] = []
-        for name in self.aggregators:
-            if name == "max":
-                found.append(edges.max(message))
-            elif name == "min":
-                found.append(-edges.max(-message))
-            else:
-                found.append(next(sums))
-        return found
-
-    def _sums(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
-        """Those that are weighted sums of the messages, all in one pass over the edges."""
-        field = index.topology.find(self.structure).to(message.dtype)
-        names = [name for name in self.aggregators if name not in ("max", "min")]
-        weights = torch.cat([field[:, :0], *(_weights(name, field) for name in names)], 1)  # [E, S]
-        terms = weights.unsqueeze(2) * message.unsqueeze(1)  # [E, S, C]
-        total = index.incidence.sum(weights)
-        arrived = index.incidence.sum(terms.flatten(1)).view(x.size(0), *terms.shape[1:])
-        found: list[Tensor] = []
-        for name, weight, value in zip(names, total.unbind(1), arrived.unbind(1), strict=True):
-            weight = weight.unsqueeze(1)
-            if name == "mean":
-                value = value / weight.clamp(min=1)
-            elif name.startswith("dx"):
-                value = (value - weight * x).abs()
-            found.append(value)
-        return found
+    def _aggregate(self, name: str, message: Tensor, x: Tensor, index: ContextIndex) -> Tensor:
+        """What an aggregator makes of the messages, [E, C] to [N, C]."""
+        edges, number = index.edges, _direction(name)
+        if name == "mean":
+            return edges.sum(message) / index.topology.degree.clamp(min=1).unsqueeze(1)
+        if name == "max":
+            return edges.max(message)
+        if name == "min":
+            return -edges.max(-message)
+        field = index.topology.find(self.structure)[:, number - 1, None].to(message.dtype)  # [E, 1]
+        if name.startswith("av"):
+            return edges.sum(field.abs() * message)
+        return (edges.sum(field * message) - edges.sum(field) * x).abs()
 
 
 class DGN(MPNN):
@@ -175,11 +155,3 @@ def _direction(name: str) -> int:
             f"aggregators: {name!r} is none of 'mean', 'max', 'min', 'av1', 'dx1', 'av2', …."
         )
     return int(match[2] or 0)
-
-
-def _weights(name: str, field: Tensor) -> Tensor:
-    """How much each message counts for an aggregator that is a sum, [E, 1]; field [E, K]."""
-    if name == "mean":
-        return field.new_ones(field.size(0), 1)
-    along = field[:, _direction(name) - 1 : _direction(name)]
-    return along.abs() if name.startswith("av") else along

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -13,7 +14,6 @@ from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.attention import attention
 
 
 class GATLayer(SMPLayer):
@@ -58,23 +58,36 @@ class GATLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        conv, shape = self.conv, (-1, self.heads, self.out_channels // self.heads)
-        values = conv.lin(context.rows).view(shape)  # [N, H, C]
-        rows = attention(
-            values,
-            conv.att_src[0],
-            conv.att_dst[0],
-            conv.bias.view(shape)[0],
-            None if edge_attr is None else self._part(edge_attr),
-            index.incidence,
-            conv.negative_slope,
-        )
-        return context.with_rows(rows.flatten(1))
+        conv, edges = self.conv, index.edges
+        shape = self.heads, self.out_channels // self.heads
+        values = conv.lin(context.rows).to(conv.bias.dtype).view(-1, *shape)  # [N, H, C]
+        scores, own = self._scores(values, index, edge_attr)
+        # The softmax, relative to the score of the node itself, with no exponent above 0.
+        scores = scores - edges.from_receivers(own)
+        top = edges.max(scores.detach()).clamp(min=0)
+        weights, own_weights = (scores - edges.from_receivers(top)).exp(), (-top).exp()
+        sent = edges.from_senders(values.flatten(1)).view(-1, *shape) * weights.unsqueeze(2)
+        total = edges.sum(sent.flatten(1)).view_as(values) + values * own_weights.unsqueeze(2)
+        mean = total / (edges.sum(weights) + own_weights).unsqueeze(2)
+        return context.with_rows(F.elu(mean.flatten(1) + conv.bias))
 
-    def _part(self, edge_attr: Tensor) -> Tensor:
-        """What edge features add to scores, [E, H]: linear, so of the mean it is the mean."""
-        maps = self.conv.lin_edge.weight.view(self.heads, -1, self.edge_channels)  # [H, C, D]
-        return F.linear(edge_attr, (maps * self.conv.att_edge[0].unsqueeze(2)).sum(1))
+    def _scores(
+        self, values: Tensor, index: ContextIndex, edge_attr: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of the edges [E, H], −∞ for self loops, and of each node with itself [N, H]."""
+        conv, edges, topology = self.conv, index.edges, index.topology
+        sender, receiver = ((values * a).sum(-1) for a in (conv.att_src, conv.att_dst))  # [N, H]
+        scores, own = edges.from_senders(sender) + edges.from_receivers(receiver), sender + receiver
+        loop = (topology.sender == topology.receiver).unsqueeze(1)
+        if edge_attr is not None:
+            y = conv.lin_edge(edge_attr).to(values.dtype).view(-1, *conv.att_edge.shape[1:])
+            part = (y * conv.att_edge).sum(-1)  # [E, H]; of the mean edge feature it is the mean
+            arrived = edges.sum((~loop).to(part.dtype)).clamp(min=1)
+            scores = scores + part
+            own = own + edges.sum(part.masked_fill(loop, 0.0)) / arrived
+        slope = conv.negative_slope
+        scores = F.leaky_relu(scores, slope).masked_fill(loop, -torch.inf)
+        return scores, F.leaky_relu(own, slope)
 
 
 class GAT(MPNN):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,8 +17,9 @@ from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.backbone import Backbone
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.backend import fused
-from smpgnn.ops.gates import gated_sum
+
+#: Added to the sum of the gates, by which the sum of the values is divided.
+EPSILON = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,16 +81,16 @@ class GatedGCNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> EdgeContext:
         self.check(context, index, edge_attr)
-        layout = index.edge_layout
-        edges = self._edges(context, index.topology.num_edges, edge_attr)
-        maps = self.own, self.gate_receiver, self.gate_sender, self.value
-        weight, bias = torch.cat([m.weight for m in maps]), torch.cat([m.bias for m in maps])
-        term = self.gate_edge(normalize(self.edge_norm, edges, layout))  # [E, C]
-        rows, new = gated_sum(F.linear(context.rows, weight, bias), term, index.incidence)
-        new = edges + new if self.edge_residual else new
-        if layout.unowned is not None and not fused(new):
-            new = new.masked_fill(layout.unowned, 0.0)
-        return EdgeContext(rows, context.layout, new)
+        edges, x = index.edges, context.rows
+        before = self._edges(context, index.topology.num_edges, edge_attr)
+        gate = self.gate_edge(normalize(self.edge_norm, before, index.edges.layout))
+        gate = gate + edges.from_receivers(self.gate_receiver(x))
+        gate = gate + edges.from_senders(self.gate_sender(x))  # [E, C]
+        weight = gate.sigmoid()
+        total = edges.sum(weight * edges.from_senders(self.value(x)))
+        rows = F.relu(self.own(x) + total / (edges.sum(weight) + EPSILON))
+        states = before + F.relu(gate) if self.edge_residual else F.relu(gate)
+        return EdgeContext(rows, context.layout, states)
 
     def _edges(self, context: LocalContext, num_edges: int, edge_attr: Tensor | None) -> Tensor:
         if self.edge_encoder is None:

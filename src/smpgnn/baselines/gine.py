@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.gine_sum import gine_sum
-from smpgnn.ops.sparse import sparse_apply
 
 
 class GINELayer(SMPLayer):
@@ -36,7 +34,6 @@ class GINELayer(SMPLayer):
     """
 
     capturable = True
-    contained = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
@@ -55,13 +52,11 @@ class GINELayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        x = context.rows
-        if edge_attr is None:
-            total = x + sparse_apply(x, *index.adjacent)
-        else:
-            total = gine_sum(x, self.conv.lin(edge_attr), index.incidence)
-        given = NormalInput(context.layout, total)
-        return context.with_rows(run_perceptron(self.conv.nn, given))
+        edges, x = index.edges, context.rows
+        message = edges.from_senders(x)
+        if edge_attr is not None:
+            message = F.relu(message + self.conv.lin(edge_attr))
+        return context.with_rows(self.conv.nn(x + edges.sum(message)))
 
 
 class GINE(MPNN):

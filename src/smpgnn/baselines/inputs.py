@@ -9,49 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.contexts.layout import RowLayout
 from smpgnn.errors import check_counts
 from smpgnn.models.smp import SMP, Reader
-from smpgnn.ops import Routes, SparseSum
 
 
 @dataclass(frozen=True, eq=False)
 class InputIndex(ContextIndex):
     """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K].
 
-    All else is that of `base`: build it with `on`.
+    All else is that of the index on which it is built with `on`.
     """
 
     extra: Tensor
-    base: ContextIndex
 
     @classmethod
     def on(cls, base: ContextIndex, extra: Tensor) -> Self:
-        return cls(base.topology, base.table, extra, base)
-
-    @cached_property
-    def layout(self) -> RowLayout:
-        return self.base.layout
-
-    @cached_property
-    def routes(self) -> Routes:
-        return self.base.routes
-
-    @cached_property
-    def adjacent(self) -> tuple[SparseSum, SparseSum]:
-        return self.base.adjacent
-
-    @property
-    def graph_multiplicity(self) -> Tensor | None:
-        return self.base.graph_multiplicity
-
-    @property
-    def largest(self) -> int:
-        return self.base.largest
+        return cls(base.topology, base.table, extra, given=base.given)
 
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
         given = super().initial(x, dtype, features).rows
@@ -133,7 +109,7 @@ class RandomInput(OwnInput):
         topology = index.topology
         if self.training or self.seed is None:
             return torch.rand(topology.num_nodes, dtype=torch.float64, device=topology.device)
-        stream = self._stream(draw, max(1, index.largest), topology.device)
+        stream = self._stream(draw, max(1, index.graphs.largest), topology.device)
         # nodes past the largest graph are padding
         return stream[onehot_identifiers(topology).clamp(max=stream.numel() - 1)]
 

@@ -12,7 +12,6 @@ from smpgnn.baselines.carried import CarryingContext, normalize
 from smpgnn.baselines.cliques import Cliques, JunctionTrees
 from smpgnn.baselines.gated_gcn import follow_one_another
 from smpgnn.baselines.gine import GINELayer
-from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
 from smpgnn.baselines.tree_decomposition import NUM_KINDS
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
@@ -20,7 +19,6 @@ from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.sparse import sparse_apply
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +51,6 @@ class JunctionTreeLayer(SMPLayer):
     """
 
     capturable = True
-    contained = True
     structure = JunctionTrees()
 
     def __init__(
@@ -84,12 +81,12 @@ class JunctionTreeLayer(SMPLayer):
     ) -> CliqueContext:
         self.check(context, index, edge_attr)
         found = index.topology.find(self.structure)
-        layout, before = found.trees.layout, self._before(context, found)
+        trees, before = found.trees.edges, self._before(context, found)
         x = F.relu(self.atom_conv(context, index, edge_attr).rows)
-        cliques = normalize(self.clique_norm, before, layout)
+        cliques = normalize(self.clique_norm, before, found.trees.layout)
         cliques = cliques + F.relu(self.to_tree(found.from_atoms(x)))
-        total = cliques + sparse_apply(cliques, *found.trees.adjacent)
-        cliques = F.relu(run_perceptron(self.tree_conv.nn, NormalInput(layout, total)))
+        total = cliques + trees.sum(trees.from_senders(cliques))
+        cliques = F.relu(self.tree_conv.nn(total))
         x = x + F.relu(self.to_atoms(found.to_atoms(cliques)))
         if self.clique_residual:
             cliques = cliques + before

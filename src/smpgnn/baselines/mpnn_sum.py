@@ -33,7 +33,7 @@ class MPNNSumLayer(PNALayer):
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """The sum of the messages, [E, C] to [N, C]."""
-        return index.incidence.sum(message)
+        return index.edges.sum(message)
 
 
 class MPNNSum(MPNN):

@@ -11,14 +11,16 @@ from torch.nn import functional as F
 
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.topology import Topology
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.aggregate import aggregate
 
 AGGREGATORS = ("mean", "min", "max", "std")
 SCALERS = ("identity", "amplification", "attenuation")
+#: Variances up to this count as zero, as in PyTorch Geometric.
+LEAST_VARIANCE = 1e-5
 #: All nodes with two neighbours: about what molecules have.
 DEFAULT_DEGREES = (0, 0, 1)
 
@@ -34,8 +36,7 @@ class PNALayer(SMPLayer):
     :math:`\log(d_i + 1)/\delta` and :math:`\delta/\log(d_i + 1)`, where δ is the mean of
     :math:`\log(d + 1)` over the nodes of the training set. δ is a buffer, saved with the weights.
     Weights and results are those of PyTorch Geometric's `PNAConv` with one tower. Complexity:
-    memory m c + 12 n c (4 aggregators times 3 scalers), time m c + 12 n c², as the map of the
-    messages is applied to nodes.
+    memory m c + 12 n c (4 aggregators times 3 scalers), time m c² + 12 n c².
 
     Args:
         in_channels: width of the rows.
@@ -91,30 +92,24 @@ class PNALayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         # The variance, mean(m²) − mean(m)², would be lost in bfloat16: no autocast in here.
-        conv = self.conv
+        conv, edges = self.conv, index.edges
         with torch.autocast(context.rows.device.type, enabled=False):
             x = context.rows.to(conv.lin.weight.dtype)
-            arrived = self.reduce(self._message(x, index, edge_attr), index)
+            ends = [edges.from_receivers(x), edges.from_senders(x)]
+            if edge_attr is not None:
+                ends.append(conv.edge_encoder(edge_attr.to(x.dtype)))
+            arrived = self.reduce(conv.pre_nns[0](torch.cat(ends, 1)), index)
             rows = conv.lin(conv.post_nns[0](torch.cat([x, arrived], 1)))
         return context.with_rows(F.relu(rows))
 
-    def _message(self, x: Tensor, index: ContextIndex, edge_attr: Tensor | None) -> Tensor:
-        """The messages m_ij, [E, C]: of their first map, what concerns nodes is done at nodes."""
-        edges, (first, *others) = index.incidence, self.conv.pre_nns[0]
-        receiver, sender, *rest = first.weight.split(self.in_channels, 1)
-        message = edges.from_receivers(F.linear(x, receiver, first.bias))
-        message = message + edges.from_senders(F.linear(x, sender))
-        if edge_attr is not None:
-            encoder = self.conv.edge_encoder
-            joint, shift = rest[0] @ encoder.weight, rest[0] @ encoder.bias
-            message = message + F.linear(edge_attr.to(x.dtype), joint, shift)
-        for module in others:
-            message = module(message)
-        return message
-
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
-        return aggregate(message, index.incidence, self.conv.aggr_module.avg_deg_log)
+        edges, degree = index.edges, index.topology.degree.clamp(min=1).unsqueeze(1)
+        mean, squares = (edges.sum(m) / degree for m in (message, message.square()))
+        variance = (squares - mean.square()).clamp(min=LEAST_VARIANCE)
+        std = torch.where(variance > LEAST_VARIANCE, variance.sqrt(), 0.0)
+        found = torch.cat([mean, -edges.max(-message), edges.max(message), std], 1)
+        return scaled_by_degree(found, index.topology, self.conv.aggr_module.avg_deg_log)
 
 
 class PNA(MPNN):
@@ -148,6 +143,15 @@ class MultiTaskPNA(MultiTaskMPNN):
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`degree_histogram`)."""
         set_degrees(self, degrees)
+
+
+def scaled_by_degree(found: Tensor, topology: Topology, delta: Tensor) -> Tensor:
+    """What nodes aggregate, with each scaler: 1, log(d + 1)/δ, δ/log(d + 1); [N, K] to [N, 3 K].
+
+    A node without neighbours has zeros: any factor will do, but not 1/0.
+    """
+    log = (topology.degree.clamp(min=1) + 1).to(found.dtype).log().unsqueeze(1)
+    return torch.cat([found, found * (log / delta), found * (delta / log)], 1)
 
 
 def set_degrees(network: MPNN | MultiTaskMPNN, degrees: Sequence[int] | Tensor) -> None:

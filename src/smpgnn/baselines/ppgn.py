@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
-from smpgnn.baselines.perceptrons import normal_input, run_perceptron
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
@@ -30,7 +30,6 @@ class PPGNLayer(SMPLayer):
     """
 
     capturable = True
-    contained = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
@@ -44,9 +43,9 @@ class PPGNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        t, product = normal_input(context), PairIndex.of(index).product
-        both = product(run_perceptron(self.m1, t), run_perceptron(self.m2, t))
-        return LocalContext(run_perceptron(self.m4, t, both), index.layout)
+        t, pairs = context.rows, PairIndex.of(index)
+        product = pairs.product(self.m1(t), self.m2(t))
+        return context.with_rows(self.m4(torch.cat([product, t], dim=1)))
 
 
 class PPGN(PairNetwork):

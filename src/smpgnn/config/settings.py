@@ -71,7 +71,7 @@ class Options:
     """Base of all options: every field is checked when they are made."""
 
     def __post_init__(self) -> None:
-        for setting in _own(type(self)).values():
+        for setting in _own(type(self)).values():  # type: ignore[arg-type]
             value = setting.checked(getattr(self, setting.name), type(self).__name__)
             object.__setattr__(self, setting.name, value)
 

@@ -39,7 +39,7 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
     """Metrics on graphs of PyTorch Geometric, whose targets are in `y`."""
     import pandas as pd
 
-    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.pyg import graphs_from_pyg
 
     level = model.saved.spec.level
     store = graphs_from_pyg(graphs, level=cast(Any, level))

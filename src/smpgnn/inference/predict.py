@@ -142,7 +142,7 @@ class Model:
         graphs = bool(items) and hasattr(items[0], "edge_index")
         if not graphs and (self.reads_smiles or any(isinstance(item, str) for item in items)):
             return items
-        from smpgnn.data.graphs import graphs_from_pyg
+        from smpgnn.data.pyg import graphs_from_pyg
 
         # targets that some of the graphs may have are not looked at
         return graphs_from_pyg([_without_targets(item, verb) for item in items])

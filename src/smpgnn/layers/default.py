@@ -1,4 +1,4 @@
-"""Default SMP: two-layer perceptrons in message and update, with edge features (section 4)."""
+"""The default SMP layer of section 4: MLPs in message and update, with edge features."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from smpgnn.ops import DefaultWeights, default_core
 
 
 class DefaultSMPLayer(SetMapLayer):
-    r"""Default SMP layer.
+    r"""The default SMP layer.
 
     .. math::
         m_{ij} &= W_o\, \text{relu}(W_a \hat U_i + W_b \hat U_j + W_e y_{ij} + b_a) + b_o \\
         U_i' &= W_v\, \text{relu}\Bigl(W_u \hat U_i
                 + W_m \sum_{j \in N_i} m_{ij} / d_\text{avg} + b_u\Bigr) + b_v
 
-    The second map of the message commutes with the sum, so it is applied once a row and not once
-    an edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
+    The second map of the message commutes with the sum, so `forward` applies it once per row
+    instead of once per edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
 
     The options add to the paper's layer:
 
@@ -100,7 +100,7 @@ class DefaultSMPLayer(SetMapLayer):
 
     @classmethod
     def assemble_weights(cls, layers: Sequence[DefaultSMPLayer]) -> list[LayerWeights]:
-        """The matrices of layers of one width, in as few operations as one of them takes."""
+        """The matrices of layers of one width, in as many operations as a single layer takes."""
         maps = [layer._maps for layer in layers]
         assembled = iter(assemble([linear for several in maps for linear in several]))
         found = [[next(assembled) for _ in several] for several in maps]
@@ -137,7 +137,7 @@ class DefaultSMPLayer(SetMapLayer):
         norm: nn.Module | None = None,
         weights: LayerWeights | None = None,
     ) -> LocalContext:
-        """The new contexts, from the given ones normalised by `norm`."""
+        """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
         weights = self.assemble_weights([self])[0] if weights is None else weights
         core = weights.core
@@ -159,7 +159,7 @@ class DefaultSMPLayer(SetMapLayer):
 
 @dataclass(frozen=True, eq=False)
 class LayerWeights:
-    """The assembled matrices of a default layer: those of its set map, and all others."""
+    """The assembled matrices of a default layer: those of its set map, and the others."""
 
     set_map: list[Tensor]
     core: DefaultWeights

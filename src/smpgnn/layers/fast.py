@@ -1,4 +1,4 @@
-"""Fast SMP: one message a node, and a product in place of the perceptrons (section 4)."""
+"""The fast SMP layer of section 4: one message per node, and a product instead of MLPs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smpgnn.ops import fast_core
 
 
 class FastSMPLayer(SetMapLayer):
-    r"""Fast SMP layer, for graphs without edge features.
+    r"""The fast SMP layer, for graphs without edge features.
 
     .. math::
         U_i' = \hat U_i + \frac1{d_\text{avg}} \Bigl(\sum_{j \in N_i} \hat U_j
@@ -74,7 +74,7 @@ class FastSMPLayer(SetMapLayer):
         norm: nn.Module | None = None,
         weights: None = None,
     ) -> LocalContext:
-        """The new contexts, from the given ones normalised by `norm`."""
+        """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
         u = self.set_map(context, norm).rows
         w4, w5 = assemble([self.w4, self.w5])

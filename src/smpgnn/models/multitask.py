@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,7 +14,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
 from smpgnn.layers import FastMPNNLayer, MPNNLayer, RowBatchNorm, SMPLayer
 from smpgnn.models.base import Network
-from smpgnn.ops import gated_state
+from smpgnn.ops import gru_cell
 from smpgnn.pooling import NodeExtractor, RowExtractor, SetToSet
 
 #: Default width of the extracted node features.
@@ -105,10 +106,20 @@ class MultiTaskSMP(Network):
         )
         index.check_level("graph")
         features = F.relu(self.backbone.extract_all(self.extractor, x, edge_attr, index))
-        state = gated_state(features, tuple(self.recurrent.parameters()))
+        state = self._last_state(features)
         pooled = self.set2set(state, index)
-        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graph_layout))
+        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graphs.layout))
         return self.node_head(state), self.graph_out(F.relu(hidden.rows))
+
+    def _last_state(self, features: Tensor) -> Tensor:
+        """The state after the features of all L layers, [L, N, C] to [N, state_channels]."""
+        w, v, b, c = self.recurrent.parameters()
+        state = w.new_zeros(features.size(1), self.recurrent.hidden_size)
+        # Rounding to bfloat16 would add up over the steps: no autocast in here.
+        with torch.autocast(features.device.type, enabled=False):
+            for after_layer in features.to(w.dtype).unbind(0):
+                state = gru_cell(after_layer, state, (w, v, b, c))
+        return state
 
 
 class MultiTaskMPNN(MultiTaskSMP):
