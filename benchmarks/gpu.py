@@ -122,14 +122,14 @@ def measure(case: str, bandwidth: float) -> Row:
     layer = backbone.layers[0]
     stages = 15
     if isinstance(layer, DefaultSMPLayer):
-        stages = 26 if layer.message_residual else 24
-    one = 1000 * rows * backbone.hidden_channels * 4 / bandwidth
-    floor, ideal = (passes * backbone.num_layers * one for passes in (stages, IDEAL))
+        stages = 26 if layer.options.message_residual else 24
+    one = 1000 * rows * backbone.options.hidden_channels * 4 / bandwidth
+    floor, ideal = (passes * backbone.options.num_layers * one for passes in (stages, IDEAL))
     return Row(
         case,
         rows,
-        backbone.hidden_channels,
-        backbone.num_layers,
+        backbone.options.hidden_channels,
+        backbone.options.num_layers,
         tf32,
         alone,
         half,

@@ -81,11 +81,11 @@ def layer(module: nn.Module, u: Tensor, edge_attr: Tensor | None, graphs: Padded
     if module.message_edge is not None:
         hidden = hidden + module.message_edge(edge_attr).unsqueeze(1)
     messages = module.message_out(F.relu(hidden))
-    if module.message_residual:
+    if module.options.message_residual:
         messages = messages + u_j
     total = graphs.sum_messages(messages)
     new: Tensor = module.update_out(F.relu(module.update_own(u) + module.update_messages(total)))
-    return new + u if module.update_residual else new
+    return new + u if module.options.update_residual else new
 
 
 def norm(module: nn.Module, u: Tensor, graphs: Padded) -> Tensor:

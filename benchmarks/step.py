@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from workloads import Workload, cycles, properties, zinc
 
 from smpgnn.capture.steps import CapturedFunction, padded_store
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch
 from smpgnn.files import write_text
@@ -66,24 +67,18 @@ def baseline(name: str, model: SMP | MultiTaskSMP, work: Workload) -> nn.Module:
     """A baseline with the readout, width and depth of our network, without edge features."""
     backbone = model.backbone
     several = isinstance(model, MultiTaskSMP)
-    return NetworkSpec(
+    options = NetworkOptions(
         model=name,
+        hidden_channels=backbone.options.hidden_channels,
+        num_layers=backbone.options.num_layers,
+        norm="batch",
+        extractor_channels=32 if several else 128,
+    )
+    return NetworkSpec(
         in_channels=backbone.in_channels,
-        edge_channels=0,
         node_outputs=3 if several else 0,
         graph_outputs=3 if isinstance(model, MultiTaskSMP) else model.out.out_features,
-        hidden_channels=backbone.hidden_channels,
-        num_layers=backbone.num_layers,
-        identifiers="onehot",
-        dropout=0.0,
-        norm="batch",
-        residual=False,
-        towers=1,
-        set_scale=1.0,
-        message_residual=False,
-        update_residual=False,
-        shared_extractor=False,
-        extractor_channels=32 if several else 128,
+        options=options,
     ).build()
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from smpgnn.config.options import ZincOptions
+from smpgnn.config.settings import plain
 from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
 from smpgnn.paper.experiments.records import read_record
@@ -41,7 +41,7 @@ def of_run(run: Path) -> tuple[Path, dict[str, Any]]:
         raise InputError(f"{run}: this is a run of '{options.task_name()}', not of 'zinc'.")
     if not record:
         raise InputError(f"{run}: this run is not finished: complete it with --resume first.")
-    settings = {name: value for name, value in asdict(options).items() if name not in PLACE}
+    settings = {name: value for name, value in plain(options).items() if name not in PLACE}
     return folder.model, {"run": record, "config": {"task_type": "zinc", **settings}}
 
 

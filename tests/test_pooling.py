@@ -22,7 +22,7 @@ from strategies import (
 from torch_geometric.nn import MeanAggregation
 
 from smpgnn import GraphExtractor, InputError, LocalContext, NodeExtractor
-from smpgnn.config.catalogue import READOUTS
+from smpgnn.config.network import READOUTS
 from smpgnn.pooling import (
     NodePooling,
     PooledNodeExtractor,

@@ -44,9 +44,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = ZincFeaturizer().featurize(SMILES).store
     store = replace(found, y=found.num_nodes.float().unsqueeze(1))
     part = Splits(store, store, store)
-    options = ZincOptions(
+    options = ZincOptions().changed(
         hidden_channels=8, num_layers=2, towers=2, extractor_channels=8, epochs=2, batch_size=4,
-        average=0.9, device="cpu", data_dir="somewhere", output=str(folder),
+        device="cpu", data_dir="somewhere", output=str(folder),
     )  # fmt: skip
     source = {"kind": "zinc", "smiles_column": "smiles"}
     task = Regression.fit(("y",), store)
@@ -90,7 +90,7 @@ def test_info_and_evaluate_know_it(here: Path, run: Path) -> None:
     assert f"mae {record['test']['mae']:.4f}" in shown
     model = pretrained.shipped("zinc")
     assert isinstance(model.options, ZincOptions)
-    assert model.options.average == 0.9
+    assert model.options.network.layer.towers == 2
     assert (model.options.data_dir, model.options.output) == ("", "")  # where it ran stays out
     table = pd.DataFrame({"smiles": SMILES, "y": [1.0] * len(SMILES)})
     table.to_csv("known.csv", index=False)
@@ -137,7 +137,7 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
     assert f"{record['test']['mae']:.4f}" in text
     assert f"{record['validation']['mae']:.4f}" in text
     assert f"(epoch {record['best_epoch']} of 2)" in text
-    assert "average: 0.9" in text
+    assert "towers: 2" in text
     assert "somewhere" not in text + (root / "src/smpgnn/pretrained/zinc.json").read_text()
     assert ship("--check", "--root", root).status == 0
     copy = root.parent / "copy"
@@ -154,7 +154,7 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
 def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> None:
     made = json.loads((run / "run.json").read_text())
     kept = ("parameters", "epochs", "best_epoch", "wall_time_s", "device", "versions", "commit")
-    config = settings_of(ZincOptions(hidden_channels=8, num_layers=2, epochs=2))
+    config = settings_of(ZincOptions().changed(hidden_channels=8, num_layers=2, epochs=2))
     record = Record(
         table="zinc", row="SMP", cell="with edge features", seed=0, protocol="modern",
         reduced=True, metric="test MAE", value=made["test"]["mae"],
@@ -205,7 +205,7 @@ def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     large = tmp_path / "large"
     shutil.copytree(run, large)
     saved = load(run, "cpu").saved
-    spec = replace(saved.spec, hidden_channels=256)
+    spec = saved.spec.changed(hidden_channels=256)
     save_model(
         large / "model.safetensors", SavedModel(spec.build(), spec, saved.task, saved.source)
     )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.config.options import TASKS, GraphsOptions, with_values
+from smpgnn.config.options import TASKS, GraphsOptions
 from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.config.catalogue import READOUTS
+from smpgnn.config.network import READOUTS
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex

@@ -16,14 +16,7 @@ from smpgnn.training.prepare import prepare
 
 
 def spec() -> NetworkSpec:
-    return NetworkSpec.from_options(
-        CyclesOptions(),
-        in_channels=0,
-        edge_channels=0,
-        node_outputs=0,
-        graph_outputs=2,
-        num_layers=4,
-    )
+    return NetworkSpec(graph_outputs=2, options=CyclesOptions().network.changed(num_layers=4))
 
 
 @pytest.mark.parametrize("identifiers", ["onehot", "coloring", "neighborhood", "local"])

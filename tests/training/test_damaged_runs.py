@@ -8,7 +8,6 @@ import resource
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from small_runs import CYCLES, lines, rings
 
 import smpgnn
 from smpgnn.checksums import file_digest, to_json
-from smpgnn.config.options import MODELS, GraphsOptions
+from smpgnn.config.models import MODELS
+from smpgnn.config.options import GraphsOptions
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import FORMAT, OLD_FORMAT, load_model, save_model
@@ -266,7 +266,7 @@ def test_every_network_is_checked_before_it_is_built(model: str, tmp_path: Path)
     from smpgnn.training.prepare import prepare_store
     from smpgnn.training.saved import SavedModel
 
-    options = replace(GraphsOptions(), model=model, hidden_channels=8, num_layers=2)
+    options = GraphsOptions().changed(model=model, hidden_channels=8, num_layers=2)
     store = graphs_from_pyg(rings(12))
     prepared = prepare_store(options, store, TargetSpec("regression", ("y",)), None)
     saved = SavedModel(prepared.network(), prepared.spec, prepared.task, prepared.source)

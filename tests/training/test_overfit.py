@@ -19,7 +19,7 @@ from smpgnn.training.prepare import Prepared, assemble
 from smpgnn.training.tasks import Classification, GraphProperties, MultiLabel, Regression, Task
 from smpgnn.training.train import Result, evaluate_store, train_run
 
-GRAPHS = GraphsOptions(
+GRAPHS = GraphsOptions().changed(
     hidden_channels=16,
     num_layers=2,
     batch_size=16,
@@ -101,7 +101,7 @@ def test_graph_properties(tmp_path: Path) -> None:
     assert data.y_node is not None
     largest, node_largest = data.y.abs().amax(0), data.y_node.abs().amax(0)
     data = replace(data, y=data.y / largest, y_node=data.y_node / node_largest)
-    options = PropertiesOptions(
+    options = PropertiesOptions().changed(
         model="mpnn", hidden_channels=32, num_layers=3, towers=1, extractor_channels=32, epochs=20,
         batch_size=16, lr=5e-3, clip=0.0, device="cpu",
     )  # fmt: skip

@@ -11,7 +11,9 @@ import torch
 from small_runs import CYCLES, GRAPHS, lines, record, ring, rings, words
 
 import smpgnn
-from smpgnn.config.options import MODELS, CyclesOptions, from_config, read_config, with_values
+from smpgnn.config.models import MODELS
+from smpgnn.config.options import CyclesOptions, from_config, read_config
+from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError
 from smpgnn.training import memory
 from smpgnn.training.module import GraphModule
@@ -194,8 +196,8 @@ def test_every_network_trains_with_every_norm(
             "graphs", rings(), output=str(tmp_path / norm), quiet=True, epochs=1, model=model,
             norm=norm, **GRAPHS,
         )  # fmt: skip
-        assert made.saved.spec.model == model
-        assert made.saved.spec.norm == norm
+        assert made.saved.spec.options.model == model
+        assert made.saved.spec.options.norm == norm
         assert 0 < made.test["mae"] < 10
 
 
@@ -209,8 +211,8 @@ def test_local_contexts_train_and_come_back(
     folder = tmp_path / "run"
     assert run(["train", "cycles", *words(options), "--output", str(folder)]) == 0
     saved = load_model(folder)
-    assert (saved.spec.identifiers, saved.spec.context_radius) == ("local", 1)
-    assert saved.network.backbone.context_radius == 1
+    assert (saved.spec.options.identifiers, saved.spec.options.context_radius) == ("local", 1)
+    assert saved.network.options.context_radius == 1
     assert read_config(folder / "config.yaml")["context_radius"] == 1
     assert 0 <= record(folder)["test"]["accuracy"] <= 1
     made = train(tmp_path / "same", **{**options, "context_radius": 1})

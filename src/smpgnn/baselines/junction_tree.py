@@ -113,7 +113,6 @@ class JunctionTreeMPNN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"junction-tree": JunctionTreeLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "junction-tree", "clique_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"layer": "junction-tree", **options})
+        follow_one_another(self.backbone, "clique_residual")

@@ -11,8 +11,8 @@ from smpgnn.cli.arguments import add_device, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.predict import add_inputs
 from smpgnn.cli.rate import show_rate
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 
 if TYPE_CHECKING:
     from smpgnn.inference.explain_tables import Molecule

@@ -9,8 +9,9 @@ from typing import Any
 from smpgnn.cli.arguments import DATA_DIR, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
-from smpgnn.config.catalogue import ENTRIES
-from smpgnn.config.options import TASKS, TableOptions, ZincOptions, with_values
+from smpgnn.config.models import MODELS
+from smpgnn.config.options import TASKS, TableOptions, ZincOptions
+from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError, shown
 from smpgnn.pretrained import NAMES, shipped
 
@@ -47,10 +48,10 @@ def add_info(verbs: Any) -> None:
 def info(arguments: argparse.Namespace) -> int:
     if arguments.what == "models":
         print(f"{'name':<11} {'memory':<6} {'time':<14} network")
-        for entry in ENTRIES:
+        for entry in MODELS.values():
             edges = "" if entry.edges else "; no edge features"
             print(
-                f"{entry.name:<11} {entry.memory:<6} {entry.time:<14} "
+                f"{entry.name:<11} {entry.cost[0]:<6} {entry.cost[1]:<14} "
                 f"{entry.text} ({entry.paper}){edges}"
             )
         print(
@@ -92,9 +93,10 @@ def _model(path: Path, record: dict[str, Any]) -> None:
         from smpgnn.training.saved import load_model
 
     saved = load_model(path)
-    spec = saved.spec
+    spec, network = saved.spec, saved.spec.options
     count = sum(parameter.numel() for parameter in saved.network.parameters())
-    print(f"model       {spec.model}, {spec.num_layers} layers of width {spec.hidden_channels}")
+    size = f"{network.num_layers} layers of width {network.hidden_channels}"
+    print(f"model       {network.model}, {size}")
     print(f"parameters  {count:,}")
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
@@ -144,8 +146,8 @@ def _data_set(arguments: argparse.Namespace) -> int:
     largest = need.of(counts).topk(min(batch_size, len(counts))).indices
     rows, messages = counts[largest].sum(0).tolist()
     print(
-        f"memory of a training step of {options.model} with {batch_size} graphs on {device.type}: "
-        f"up to about {total / 2**20:.0f} MiB"
+        f"memory of a training step of {options.network.model} with {batch_size} graphs on "
+        f"{device.type}: up to about {total / 2**20:.0f} MiB"
     )
     print(
         f"  {rows:,.0f} rows of {need.per_row / 2**10:.2f} KiB, {messages:,.0f} messages of "

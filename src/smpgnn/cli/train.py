@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_options
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
-from smpgnn.config.options import (
-    DATA,
-    RUN,
-    TASKS,
-    TrainOptions,
-    ZincOptions,
-    read_config,
-    to_yaml,
-    with_values,
-)
+from smpgnn.config.options import TASKS, TrainOptions, ZincOptions, read_config, to_yaml
 from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.settings import DATA, RUN, settings, with_values
 from smpgnn.errors import InputError, Terminated
 
 EXAMPLES = {
@@ -90,7 +82,7 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
 
 def given_options(arguments: argparse.Namespace) -> dict[str, object]:
     """The settings given on the command line."""
-    names = {entry.name for entry in fields(TASKS[arguments.task_name])}
+    names = settings(TASKS[arguments.task_name])
     given = {name: value for name, value in vars(arguments).items() if name in names}
     if given.get("path") == "":
         del given["path"]
@@ -101,7 +93,8 @@ def named_options(arguments: argparse.Namespace) -> set[str]:
     """The names of the settings given by preset, config file or command line."""
     preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
     config = read_config(arguments.config) if arguments.config is not None else {}
-    return {*preset, *config, *given_options(arguments)} - {"task_type"}
+    named = {*preset, *config, *given_options(arguments)}
+    return named & set(settings(TASKS[arguments.task_name]))
 
 
 def train(arguments: argparse.Namespace) -> int:

@@ -207,15 +207,6 @@ class ContextIndex:
         rows, known = initial_rows(x, dtype, self.layout, held)
         return LocalContext(rows, self.layout, moments=known)
 
-    def announce(self, context: LocalContext, values: Tensor) -> LocalContext:
-        """Write values_j into row j of every context: U_i[j, 1:1+K] = values_j for all i.
-
-        Shapes: values [N, K]; the K channels after the 1 are replaced.
-        """
-        rows, known = context.rows, take(values, self.described)
-        first, rest = rows[:, :1], rows[:, 1 + values.size(1) :]
-        return context.with_rows(torch.cat([first, known, rest], dim=1))
-
     @outside_modes
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
         """Rename node i to permutation[i]: the new index, and the new position of each row, [P]."""

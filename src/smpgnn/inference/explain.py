@@ -20,11 +20,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.models.smp import SMP, Reader

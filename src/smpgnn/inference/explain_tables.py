@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError, readable
+from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.explain import Contributions, explain_store, explained
 
 if TYPE_CHECKING:

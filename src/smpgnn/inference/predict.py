@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,10 @@ class SMPLayer(nn.Module):
             +v wins over −v). A node without neighbours receives zero.
     """
 
-    #: Number of edge features; 0: none.
+    #: Fields of `LayerOptions` that the layer has; if there are any, its constructor takes
+    #: `options`.
+    option_names: ClassVar[tuple[str, ...]] = ()
+    #: Channels of edge features that the layer takes; 0: none.
     edge_channels: int = 0
     #: Whether `forward` also takes `norm`, the norm of its input, which it merges with its first
     #: map, and `weights`, the result of `assemble_weights`.

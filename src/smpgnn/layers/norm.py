@@ -136,8 +136,8 @@ class NoNorm(nn.Identity):
 
 
 def row_norm(name: str | None, channels: int) -> nn.Module:
-    """The norm of this name, 'batch' or 'layer'; None: no norm."""
-    if name is None:
+    """The norm called 'batch' or 'layer'; with 'none' or None the contexts as they are."""
+    if name in (None, "none"):
         return NoNorm()
     norms: dict[str, Callable[[int], nn.Module]] = {"batch": RowBatchNorm, "layer": RowLayerNorm}
     if name not in norms:

@@ -13,9 +13,16 @@ class MPNNLayer(DefaultSMPLayer):
     """The default layer with a linear map instead of the set map, for one row per node."""
 
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = RowLinear
+    option_names: ClassVar[tuple[str, ...]] = (
+        "towers",
+        "message_residual",
+        "update_residual",
+        "divide_update",
+    )
 
 
 class FastMPNNLayer(FastSMPLayer):
     """The fast layer with a linear map instead of the set map, for one row per node."""
 
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = RowLinear
+    option_names: ClassVar[tuple[str, ...]] = ("towers", "divide_update")

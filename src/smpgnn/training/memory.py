@@ -129,11 +129,11 @@ def check_memory(
     counts, limited = count_rows(store, spec), context_rows(store.num_nodes, spec)
     there = available_bytes(device)
     weights = 4.0 * count_parameters(spec) * (2 + STATES[optimizer])
-    ample = 4.0 * _width(spec) * _AMPLE * (spec.num_layers + 1)
+    ample = 4.0 * _width(spec) * _AMPLE * (spec.options.num_layers + 1)
     if StepMemory(ample, ample, weights).of_batch(counts, batch_size, limited, batch_rows) < there:
         return
     number = 2.0 if precision == "bfloat16" else 4.0
-    need = StepMemory(number * spec.hidden_channels * spec.num_layers, 0.0, weights)
+    need = StepMemory(number * spec.options.hidden_channels * spec.options.num_layers, 0.0, weights)
     if need.of_batch(counts, 1, limited, 0) <= there:
         need = probe(store, spec, device, counts, optimizer=optimizer, precision=precision)
     one, batch = (need.of_batch(counts, k, limited, batch_rows) for k in (1, batch_size))
@@ -170,12 +170,12 @@ def inference_bytes(store: GraphStore, spec: NetworkSpec, *, gradients: bool = F
     layers are kept.
     """
     square = store.num_nodes.double().square()
-    tensor = 4.0 * max(spec.hidden_channels, spec.in_channels, spec.edge_channels)
-    if square.sum().item() * tensor * (spec.num_layers + 20) < _LITTLE:
+    tensor = 4.0 * max(spec.options.hidden_channels, spec.in_channels, spec.edge_channels)
+    if square.sum().item() * tensor * (spec.options.num_layers + 20) < _LITTLE:
         return 0.0
-    tensors = _TEMPORARY * (1 + spec.num_layers * gradients)
+    tensors = _TEMPORARY * (1 + spec.options.num_layers * gradients)
     need = StepMemory(64 + tensors * tensor, 64, 0)  # 64: indices of a row, and of a message
-    dense = 64 * square.max().item() if spec.model == "dgn" else 0.0
+    dense = 64 * square.max().item() if spec.options.model == "dgn" else 0.0
     return float(need.of(count_rows(store, spec)).sum()) + dense
 
 
@@ -277,11 +277,11 @@ class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _width(spec: NetworkSpec) -> int:
     """The most values of a row, node or edge in any layer."""
     return max(
-        spec.hidden_channels,
+        spec.options.hidden_channels,
         1 + spec.in_channels,
         spec.edge_channels,
-        spec.extractor_channels or 4 * spec.hidden_channels,
-        spec.max_nodes if spec.model == "rp" else 0,  # one-hot identifiers
+        spec.options.extractor_channels or 4 * spec.options.hidden_channels,
+        spec.max_nodes if spec.options.model == "rp" else 0,  # one-hot identifiers
     )
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.checksums import last_line_fits
 from smpgnn.config.options import TrainOptions
+from smpgnn.config.settings import flat, plain
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import DATA, PLACE, RunFolder
 
@@ -31,8 +32,9 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
         raise InputError(
             f"{options.output}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
         )
+    before, now = flat(stored), flat(options)
     for name in given:
-        known, wanted = getattr(stored, name), getattr(options, name)
+        known, wanted = before[name], now[name]
         if name in DATA and (folder.data.exists() or _same_file(known, wanted)):
             continue  # identified by the fingerprint
         if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
@@ -47,11 +49,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
 
 def settings(options: TrainOptions) -> dict[str, Any]:
     """What a run does, as plain values: all settings but the places of the run and its data."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(options).items()
-        if name not in (*PLACE, *DATA)
-    }
+    return {name: value for name, value in plain(options).items() if name not in (*PLACE, *DATA)}
 
 
 def check_checkpoint(

@@ -283,7 +283,7 @@ class RunFolder:
 def default_output(options: TrainOptions) -> str:
     """A folder under runs/, named after task, model and time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    return str(Path("runs") / f"{options.task_name()}-{options.model}-{stamp}")
+    return str(Path("runs") / f"{options.task_name()}-{options.network.model}-{stamp}")
 
 
 def _texts(values: Any) -> bool:

@@ -251,7 +251,7 @@ def _finish(
         folder.write_record(
             {
                 "task": options.task_name(),
-                "model": options.model,
+                "model": options.network.model,
                 "parameters": sum(p.numel() for p in saved.network.parameters()),
                 "epochs": len(keeper.history),
                 "best_epoch": keeper.best_epoch,

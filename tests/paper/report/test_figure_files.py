@@ -31,12 +31,10 @@ def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
             for cell in TABLES["graph_properties"].cells
             for seed in (0, 1)
         ),
-        made("graph_properties_marker", "SMP, every context", "average", 0, -4.5),
     )  # fmt: skip
     report = collect(tmp_path)
     text = page(report)
     read(text)
-    # SMP stands in the table of markers, too, but its larger graphs are shown once
     assert text.count("<h3>Larger graphs than in training</h3>") == 1
     part = text.split("<h3>Larger graphs than in training</h3>")[1].split("<details>")[0]
     assert part.count("<svg") == 7

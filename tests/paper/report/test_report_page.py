@@ -95,14 +95,15 @@ def test_ours_stands_beside_the_papers(text: str) -> None:
 
 
 def test_a_row_of_another_table_is_shown_beside_the_others(tmp_path: Path) -> None:
-    write(tmp_path, made("graph_properties", "SMP", "average", 0, -3.5912))
+    other, cell = "SMP, features in all contexts", "no edge features"
+    write(tmp_path, made("zinc", "SMP", cell, 0, 0.2191))
     report = {t.table.name: t for t in collect(tmp_path).tables}
-    assert report["graph_properties_marker"].records == ()  # nothing of its own yet
-    write(tmp_path, made("graph_properties_marker", "SMP, every context", "average", 0, -3.7))
-    rows = read(page(collect(tmp_path))).cells["graph_properties_marker"][0]
+    assert report["zinc_features"].records == ()  # nothing of its own yet
+    write(tmp_path, made("zinc_features", other, cell, 0, 0.17))
+    rows = read(page(collect(tmp_path))).cells["zinc_features"][0]
     shown = {row[0].strip(): " ".join(row[1].split()) for row in rows[1:]}
-    assert (shown["SMP"], shown["SMP, every context"]) == ("−3.59", "−3.70")
-    assert "| SMP, every context | −3.70 |" in markdown(collect(tmp_path))
+    assert (shown["SMP"], shown[other]) == ("0.219", "0.170")
+    assert f"| {other} | 0.170 |" in markdown(collect(tmp_path))
 
 
 def test_what_smp_reached_is_said_first(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import networkx as nx
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.options import TrainOptions
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.topology import Topology
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
@@ -210,21 +210,14 @@ def relative_gaps(
 
 def network_spec(model: str, settings: Settings) -> NetworkSpec:
     """A network for graphs without features."""
-    options = {"model": model, **VARIANTS.get(model, {})}
-    return NetworkSpec.from_options(
-        TrainOptions(
-            **options,
-            hidden_channels=settings.width,
-            norm=settings.norm,
-            residual=False,
-            readout=settings.readout,
-        ),
-        in_channels=0,
-        edge_channels=0,
-        node_outputs=0,
-        graph_outputs=settings.width,
+    options = NetworkOptions().changed(
+        **{"model": model, **VARIANTS.get(model, {})},
+        hidden_channels=settings.width,
         num_layers=settings.layers,
+        norm=settings.norm,
+        readout=settings.readout,
     )
+    return NetworkSpec(graph_outputs=settings.width, options=options)
 
 
 def random_network(model: str, graphs: Family, settings: Settings, seed: int) -> nn.Module:

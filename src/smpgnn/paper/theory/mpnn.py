@@ -159,7 +159,7 @@ def compare(
             own_gap = max(own_gap, _largest(context.own() - features.rows))
             elsewhere = max(elsewhere, _largest(context.rows - diagonal(context).rows))
         first, second = (net(x, batch.edge_index, edge_attr, batch.batch) for net in (network, smp))
-    layers = network.backbone.num_layers
+    layers = network.options.num_layers
     return Simulation(name, len(graphs), layers, own_gap, elsewhere, _largest(first - second))
 
 

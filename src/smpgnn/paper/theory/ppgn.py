@@ -94,7 +94,7 @@ def ppgn_blocks(
         printed: one of `PRINTED`, or None for the corrected formulas.
     """
     backbone = network.backbone
-    if backbone.residual or not all(isinstance(norm, NoNorm) for norm in backbone.norms):
+    if backbone.options.residual or not all(isinstance(norm, NoNorm) for norm in backbone.norms):
         raise InputError("network must have norm=None and residual=False: the proof has neither.")
     blocks = []
     for layer in backbone.layers:
@@ -279,7 +279,7 @@ def measure(hidden: Sequence[int] = (16, 64, 256, 1024, 4096)) -> Record:
         "scale-free graph": nx.barabasi_albert_graph(18, 2, seed=0),
         "two parts": nx.disjoint_union(nx.cycle_graph(5), nx.star_graph(4)),
     }
-    layers, blocks = network.backbone.num_layers, len(ppgn_blocks(network))
+    layers, blocks = network.options.num_layers, len(ppgn_blocks(network))
     equalities = []
     for name, graph in graphs.items():
         gap = compare(network, graph)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smpgnn.config.catalogue import MODELS, READOUTS
+from smpgnn.config.models import CONTEXTS, MODELS
+from smpgnn.config.network import READOUTS
 from smpgnn.errors import InputError, check_counts
 
 #: The claim of each program: where it stands in the paper, and what it says.
@@ -42,7 +43,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "smp-local": _LOCAL,  # the contexts of `smpgnn train zinc`
     "smp-local-own-terms": {**_LOCAL, "own_terms": True},  # those of `smpgnn train molecules`
 }
-NETWORK_NAMES = (*MODELS[:2], *VARIANTS, *MODELS[2:])
+NETWORK_NAMES = (*CONTEXTS, *VARIANTS, *(name for name in MODELS if name not in CONTEXTS))
 NORMS = ("layer", "none")
 
 

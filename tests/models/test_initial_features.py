@@ -1,4 +1,4 @@
-"""Features that every context knows from the start, and updates divided as a whole, in networks."""
+"""Node features in all initial contexts, and updates divided as a whole, in networks."""
 
 from __future__ import annotations
 
@@ -22,20 +22,15 @@ from strategies import (
     seeds,
 )
 
-from smpgnn import MPNN, SMP, InputError, MultiTaskMPNN, MultiTaskSMP
+from smpgnn import SMP, InputError, MultiTaskSMP
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.config.options import PropertiesOptions
 from smpgnn.data.store import GraphStore
-from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops import backend
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 from smpgnn.training.network import run_network
-from smpgnn.training.prepare import prepare
 
 OPTIONS: list[dict[str, Any]] = [
-    {"announced_channels": 1},
-    {"announced_channels": 2, "layer": "fast"},
-    {"announced_channels": 1, "layer": "fast", "divide_update": True, "residual": True},
+    {"features": "row", "layer": "fast", "divide_update": True, "residual": True},
     {"divide_update": True, "message_residual": True, "update_residual": True, "towers": 2},
     {"features": "row"},
     {"features": "context", "layer": "fast"},
@@ -59,19 +54,12 @@ def test_equals_the_oracle(
     assert_same(case.call(model), expected, model, case.leaves())
 
 
-@given(graphs=batches(), seed=seeds())
-def test_graph_targets_equal_the_oracle(graphs: list[Structure], seed: int) -> None:
-    model = randomize(SMP(2, 2, 4, 2, norm="batch", announced_channels=1), seed)
-    case = make_case(graphs, 2, 0, seed)
-    assert_same(case.call(model), oracle.smp(model, case.graphs), model, case.leaves())
-
-
 def test_contexts_by_hand() -> None:
     """The path a–b–c with features 5, 6, 7: rows of a, b, c in the context of each."""
     case = make_case([path(3)], 1)
     index = case.index("onehot")
     x = torch.tensor([[5.0], [6.0], [7.0]], dtype=torch.float64)
-    context = index.announce(index.initial(x, torch.float64), x)
+    context = index.initial(x, torch.float64, features="row")
     ones, features = context.rows.view(3, 3, 2).unbind(2)
     assert torch.equal(ones, torch.eye(3).double())
     assert features.tolist() == [[5.0, 6.0, 7.0]] * 3
@@ -104,7 +92,7 @@ def test_whole_division_is_exact_with_neighborhoods(
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the plain way is for the CPU")
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("options", OPTIONS[2:], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_kernels_equal_the_plain_way(
     options: dict[str, Any], training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +111,7 @@ def test_kernels_equal_the_plain_way(
     ("options", "training", "interpreted"),
     [
         *((options, training, False) for options in OPTIONS for training in (True, False)),
-        *((options, True, True) for options in OPTIONS[2:]),
+        *((options, True, True) for options in OPTIONS),
     ],
     ids=str,
 )
@@ -162,44 +150,12 @@ def test_padding_does_not_show(
             assert (one.grad - two.grad).abs().max() <= 1e-9 * scale, name
 
 
-def test_on_node_features_there_is_nothing_to_announce() -> None:
-    case = make_case([path(4), cycle(5)], 2)
-    for kind, sizes in ((MPNN, (2, 2, 4, 2)), (MultiTaskMPNN, (2, 3, 2, 4, 2))):
-        model = randomize(kind(*sizes, announced_channels=1)).eval()
-        plain = randomize(kind(*sizes)).eval()
-        plain.load_state_dict(model.state_dict())
-        assert_same(case.call(model), case.call(plain))
-
-
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InputError, match=r"announced_channels is 3, but there are 2 node features"):
-        SMP(2, 1, 4, 2, announced_channels=3)
-    with pytest.raises(InputError, match=r"features='context' and announced_channels=1 exclude"):
-        SMP(2, 1, 4, 2, features="context", announced_channels=1)
     with pytest.raises(InputError, match=r"features must be one of own, context, row, not 'col'"):
         SMP(2, 1, 4, 2, features="col")
     for identifiers in ("coloring", "neighborhood"):
         with pytest.raises(InputError, match=f"a row of '{identifiers}' may stand for several"):
             SMP(2, 1, 4, 2, identifiers=identifiers, features="row")
-        with pytest.raises(InputError, match=f"a row of '{identifiers}' may stand for several"):
-            SMP(2, 1, 4, 2, identifiers=identifiers, announced_channels=1)
         index = make_case([path(4)]).index(identifiers, 2)
         with pytest.raises(InputError, match="build the index with 'onehot' or 'local'"):
-            make_case([path(4)]).call(SMP(2, 1, 4, 2, announced_channels=1).double(), index=index)
-
-
-def test_the_option_of_graph_properties() -> None:
-    options = PropertiesOptions(model="fast-smp", source_marker="every context")
-    spec = prepare(options).spec
-    assert spec.announced_channels == 1
-    network = spec.build()
-    assert network.backbone.announced_channels == 1
-    assert NetworkSpec(**spec.to_dict()) == spec
-    assert prepare(PropertiesOptions()).spec.announced_channels == 0
-    message = r"^--source-marker 'every context': needs contexts with one row per node"
-    for other in (
-        PropertiesOptions(model="pna", source_marker="every context"),
-        PropertiesOptions(identifiers="coloring", source_marker="every context"),
-    ):
-        with pytest.raises(InputError, match=message):
-            prepare(other)
+            make_case([path(4)]).call(SMP(2, 1, 4, 2, features="row").double(), index=index)
