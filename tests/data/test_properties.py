@@ -205,8 +205,7 @@ def test_splits_with_the_correct_label(few: None) -> None:
 def test_structures_that_networkx_builds_in_the_same_way(n: int) -> None:
     divisor = {6: 2, 15: 3, 17: 1, 24: 4}[n]
     for seed in range(40, 70):
-        streams = _Streams()
-        streams.reseed(seed)
+        streams = _Streams(seed)
         p = random.Random(seed).random() * n / n
         assert _graph(n, properties_random._erdos_renyi(n, streams)).edges == (
             nx.fast_gnp_random_graph(n, p, seed=seed).edges
@@ -228,9 +227,8 @@ def test_structures_that_networkx_builds_in_the_same_way(n: int) -> None:
 
 
 def test_barabasi_albert_starts_from_isolated_nodes() -> None:
-    streams = _Streams()
     for seed in range(60):
-        streams.reseed(seed)
+        streams = _Streams(seed)
         edges = properties_random._barabasi_albert(17, streams)
         m = int(random.Random(seed).random() * 16) + 1
         older: list[set[int]] = [set() for _ in range(17)]
@@ -242,9 +240,8 @@ def test_barabasi_albert_starts_from_isolated_nodes() -> None:
 
 @pytest.mark.parametrize("builder", ["_caterpillar", "_lobster"])
 def test_caterpillars_and_lobsters_are_trees_that_shrink_to_a_path(builder: str) -> None:
-    streams = _Streams()
     for seed in range(30):
-        streams.reseed(seed)
+        streams = _Streams(seed)
         graph = _graph(19, getattr(properties_random, builder)(19, streams))
         assert nx.is_tree(graph)
         for _ in range(1 if builder == "_caterpillar" else 2):
