@@ -1,4 +1,4 @@
-"""One training step and one evaluation step; on a GPU captured as CUDA graphs if possible."""
+"""One training step and one evaluation step; on a GPU, captured as CUDA graphs if possible."""
 
 from __future__ import annotations
 
