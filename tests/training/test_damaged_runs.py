@@ -263,7 +263,7 @@ def test_a_header_nested_without_end(result: Result, tmp_path: Path) -> None:
 def test_every_network_is_checked_before_it_is_built(model: str, tmp_path: Path) -> None:
     from smpgnn.data.pyg import graphs_from_pyg
     from smpgnn.data.targets import TargetSpec
-    from smpgnn.training.prepare import prepare_store
+    from smpgnn.training.own_data import prepare_store
     from smpgnn.training.saved import SavedModel
 
     options = GraphsOptions().changed(model=model, hidden_channels=8, num_layers=2)

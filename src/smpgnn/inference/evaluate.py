@@ -11,7 +11,7 @@ from smpgnn.data.targets import TargetSpec, encode_targets
 from smpgnn.errors import InputError
 from smpgnn.inference.predict import BATCH_ROWS, Model
 from smpgnn.training.evaluation import evaluate_store
-from smpgnn.training.prepare import left_out
+from smpgnn.training.own_data import left_out
 from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from smpgnn.checksums import add_last_line
 from smpgnn.errors import InputError, Terminated
@@ -156,16 +156,9 @@ class ProgressLine(pl.Callback):
     Without a terminal it prints a line every ten seconds at most.
     """
 
-    def __init__(self, keeper: Keeper, quiet: bool = False) -> None:
-        self.keeper, self.quiet = keeper, quiet
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
         self.console = Console(file=sys.stderr)
-        self.bar: Progress | None = None
-        self.task: TaskID | None = None
-        self._printed = 0.0
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.quiet or not trainer.is_global_zero or not self.console.is_terminal:
-            return
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=24),
@@ -173,51 +166,45 @@ class ProgressLine(pl.Callback):
             TimeRemainingColumn(),
             console=self.console,
         )
+        self.task = self.bar.add_task("train", epoch="", note="")
+        self._printed = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         steps = int(trainer.num_training_batches)
-        total = steps * int(trainer.max_epochs or 0)
-        self.bar.start()
-        self.task = self.bar.add_task(
-            "train", total=total, completed=trainer.current_epoch * steps, epoch="", note=""
-        )
+        total, done = steps * int(trainer.max_epochs or 0), steps * trainer.current_epoch
+        self.bar.update(self.task, total=total, completed=done)
+        if trainer.is_global_zero and self.console.is_terminal:
+            self.bar.start()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
     ) -> None:
-        if self.bar is not None and self.task is not None:
+        if self.console.is_terminal:
             epoch = f"{trainer.current_epoch + 1}/{trainer.max_epochs}"
             self.bar.update(self.task, advance=1, epoch=epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, GraphModule)
-        if self.quiet or not trainer.is_global_zero or not self.keeper.history:
+        if not trainer.is_global_zero:
             return
         line, monitor = self.keeper.history[-1], pl_module.task.monitor
         note = (
             f"loss {line['train_loss']:.4g}  validation {monitor} {line[f'val_{monitor}']:.4f}"
             f"  best {self.keeper.best:.4f}"
         )
-        if self.bar is not None and self.task is not None:
+        epoch = trainer.current_epoch + 1
+        last = trainer.should_stop or epoch == trainer.max_epochs
+        if self.console.is_terminal:
             self.bar.update(self.task, note=note)
-            return
-        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        if last or trainer.current_epoch == 0 or time.monotonic() - self._printed > 10:
+        elif last or epoch == 1 or time.monotonic() - self._printed > 10:
             self._printed = time.monotonic()
-            self.console.print(
-                f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}  {note}"
-                f"  {line['seconds']:.0f} s",
-                highlight=False,
-                soft_wrap=True,
-            )
+            line_of_epoch = f"epoch {epoch}/{trainer.max_epochs}  {note}  {line['seconds']:.0f} s"
+            self.console.print(line_of_epoch, highlight=False, soft_wrap=True)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._stop()
+        self.bar.live.stop()
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
+        self.bar.live.stop()

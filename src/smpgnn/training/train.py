@@ -114,7 +114,7 @@ def _train(
 
     with _quiet_libraries():
         grouped = in_group()
-        callbacks = [keeper, ProgressLine(keeper, quiet), terminator]
+        callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)])]
         trainer = _trainer(options, device, folder, callbacks)
         if first and not resume:
             locks.enter_context(folder.alone())
