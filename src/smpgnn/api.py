@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.config.options import TASKS, GraphsOptions, with_values
+from smpgnn.config.options import TASKS, GraphsOptions
 from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def train(
         options: any setting that `smpgnn train TASK --help` lists, with _ for -; among them, for
             data of one's own, a `task` of its own: 'regression' or 'classification'.
     """
-    from smpgnn.training.run_folder import RunFolder, resumed_options
+    from smpgnn.training.resume import resumed_options
+    from smpgnn.training.run_folder import RunFolder
     from smpgnn.training.train import train_run
 
     if task not in TASKS:

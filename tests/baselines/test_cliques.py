@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 import torch
 from node_layers import BARBELL
-from smpgnn.capture.padded_rows import DataNodes
 from strategies import ODD, Structure, assert_same, cycle, make_case, path, undirected
 from torch import Tensor
 from torch_geometric.data import Data
@@ -15,6 +14,7 @@ from torch_geometric.data import Data
 from smpgnn.baselines.cliques import Cliques, JunctionTrees
 from smpgnn.baselines.tree_decomposition import junction_trees
 from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.capture.rows import NodeAxes
 from smpgnn.contexts.topology import Topology
 from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.data.store import GraphStore
@@ -76,7 +76,9 @@ def test_trees_of_a_data_set_are_those_of_its_batches(chosen: list[int]) -> None
     store = make_store(GRAPHS)
     batch = store.batch([graph for graph in chosen if graph >= 0])
     topology = Topology.checked(batch.edge_index, batch.batch, num_graphs=batch.num_graphs)
-    padded = PaddedStore(store, Capacity(4, 32, 64, 300), DataNodes(store), [STRUCTURE])
+    padded = PaddedStore(
+        store, Capacity(4, {"node": 32, "edge": 64, "row": 300}), NodeAxes(store), [STRUCTURE]
+    )
     assert padded.fits(torch.tensor(chosen))
     _, index = padded.batch(torch.tensor([*chosen, *[-1] * (4 - len(chosen))]))
     expected = written_out(topology.find(STRUCTURE), topology.num_nodes)
@@ -85,8 +87,8 @@ def test_trees_of_a_data_set_are_those_of_its_batches(chosen: list[int]) -> None
 
 def test_a_batch_of_more_cliques_than_usual_does_not_fit() -> None:
     store = make_store([path(3)] * 60 + [path(30)])
-    room = Capacity(2, 64, 128, 2000)
-    assert PaddedStore(store, room, DataNodes(store)).fits(torch.tensor([0, 60]))
-    padded = PaddedStore(store, room, DataNodes(store), [STRUCTURE])
+    room = Capacity(2, {"node": 64, "edge": 128, "row": 2000})
+    assert PaddedStore(store, room, NodeAxes(store)).fits(torch.tensor([0, 60]))
+    padded = PaddedStore(store, room, NodeAxes(store), [STRUCTURE])
     assert padded.fits(torch.tensor([0, 1]))
     assert not padded.fits(torch.tensor([0, 60]))

@@ -117,7 +117,7 @@ def test_features_keep_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_number_of_graphs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also more than the kernel takes in one step."""
     store = make_store(repeat=5)
-    room = Capacity(count, 10 * count, 24 * count, 10 * count)
+    room = Capacity(count, {"node": 10 * count, "edge": 24 * count})
     generator = torch.Generator().manual_seed(count)
     graphs = torch.randint(-1, len(store), (count,), generator=generator)
     assert_equal(*both(PaddedStore(store, room, NodeAxes(store)), graphs, monkeypatch))

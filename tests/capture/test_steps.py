@@ -1,4 +1,4 @@
-"""Recorded steps on a GPU: the same numbers as steps run one launch at a time."""
+"""Captured steps on a GPU: the same numbers as steps launched kernel by kernel."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from smpgnn.baselines.ppgn import PPGN
 from smpgnn.baselines.random_identifiers import RandomIdentifierGIN
 from smpgnn.baselines.relational_pooling import RelationalPooling
 from smpgnn.baselines.ring_gnn import RingGNN
-from smpgnn.capture import steps as recorded
 from smpgnn.capture.padded import Capacity
-from smpgnn.capture.steps import Recorder
-from smpgnn.config.options import CyclesOptions, with_values
+from smpgnn.config.options import CyclesOptions
+from smpgnn.config.settings import with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.properties import property_graphs
@@ -35,6 +34,7 @@ from smpgnn.data.store import GraphStore
 from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.training.network import run_network
 from smpgnn.training.prepare import assemble
+from smpgnn.training.steps import EvaluationStep, TrainingStep
 from smpgnn.training.tasks import Classification, GraphProperties, Task
 from smpgnn.training.train import train_run
 
@@ -109,36 +109,41 @@ def eager(
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_recorded_steps_equal_ordinary_ones(name: str) -> None:
+def test_captured_steps_equal_launched_ones(name: str) -> None:
     torch.manual_seed(0)
     same_steps(NETWORKS[name]().cuda().train(), TASK, *stores())
 
 
 @pytest.mark.parametrize("norm_place", ["before", "after"])
 @pytest.mark.parametrize("name", MULTI_TASK)
-def test_recorded_steps_of_multi_task_networks(name: str, norm_place: str) -> None:
+def test_captured_steps_of_multi_task_networks(name: str, norm_place: str) -> None:
     torch.manual_seed(0)
     train, val = (property_graphs((8, 9, 11), count, seed=9).to("cuda") for count in (20, 10))
     network = MULTI_TASK[name](norm="batch", norm_place=norm_place, state_channels=4)
     same_steps(network.cuda().train(), GraphProperties(), train, val)
 
 
+def training_step(network: nn.Module, task: Task, store: GraphStore) -> TrainingStep:
+    return TrainingStep(network, task.make_objective(), store, 16, clip=0.5, capture=True)
+
+
 def same_steps(network: nn.Module, task: Task, train: GraphStore, val: GraphStore) -> None:
-    """Recorded steps have the losses, gradients, statistics and outputs of ordinary ones."""
+    """Captured steps have the losses, gradients, statistics and outputs of launched ones."""
     other = deepcopy(network)
-    recorder = Recorder(network, task.make_objective(), train, val, 16, clip=0.5)
-    recorder.record()
+    step = training_step(network, task, train)
     for start, count in ((0, 16), (16, 16), (32, 9), (0, 16)):
-        graphs = torch.arange(start, start + count)
+        graphs = torch.arange(start, min(start + count, len(train)))
+        if graphs.numel() == 0:
+            continue
         loss, grads = eager(other, train, graphs, task)
-        assert torch.allclose(recorder.step(graphs), loss, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(step(graphs), loss, rtol=1e-4, atol=1e-5)
         for parameter, grad in zip(network.parameters(), grads, strict=True):
             assert (parameter.grad - grad).abs().max() <= 1e-4 * max(1.0, grad.abs().max().item())
     for one, two in zip(network.buffers(), other.buffers(), strict=True):
         assert torch.allclose(one.double(), two.double(), rtol=1e-4, atol=1e-5)
     network.eval()
     other.eval()
-    out, batch = recorder.outputs(torch.arange(7))
+    out, batch = EvaluationStep(network, val, 16, capture=True)(torch.arange(7))
     expected = run_network(other, batch)
     for one, two in zip(*map(all_outputs, (out, expected)), strict=True):
         assert torch.allclose(one, two, rtol=1e-3, atol=1e-4)
@@ -156,41 +161,39 @@ def all_outputs(out: Any) -> tuple[Tensor, ...]:
     ],
     ids=["random identifiers", "relational pooling"],
 )
-def test_recorded_steps_draw_anew(make: Any) -> None:
+def test_captured_steps_draw_new_identifiers(make: Any) -> None:
     train, val = stores()
     network = make().cuda().train()
-    recorder = Recorder(network, TASK.make_objective(), train, val, 16)
-    recorder.record()
-    graphs = torch.arange(16)
+    step, graphs = training_step(network, TASK, train), torch.arange(16)
+    step(graphs)
     torch.manual_seed(1)
-    losses = [recorder.step(graphs).item() for _ in range(4)]
+    losses = [step(graphs).item() for _ in range(4)]
     assert len(set(losses)) == 4
     torch.manual_seed(1)
-    assert [recorder.step(graphs).item() for _ in range(4)] == pytest.approx(losses, rel=1e-4)
+    assert [step(graphs).item() for _ in range(4)] == pytest.approx(losses, rel=1e-4)
     network.eval()
-    out, batch = recorder.outputs(torch.arange(7))
+    out, batch = EvaluationStep(network, val, 16, capture=True)(torch.arange(7))
     assert out.isfinite().all()
     if isinstance(network, RelationalPooling):  # its draws are the same in every call
         assert torch.allclose(out, run_network(network, batch), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["fast", "local"])
-def test_a_batch_without_room_runs_the_ordinary_way(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train, val = stores()
+def test_a_batch_that_does_not_fit_is_launched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, _ = stores()
     network = NETWORKS[name]().cuda().train()
     other = deepcopy(network)
-    monkeypatch.setattr(recorded.Capacity, "of", lambda *_: Capacity(16, 150, 400, 1400, 4000))
-    recorder = Recorder(network, TASK.make_objective(), train, val, 16, clip=0.5)
-    recorder.record()
+    sizes = {"node": 150, "edge": 400, "row": 1400, "message": 4000}
+    monkeypatch.setattr(Capacity, "of", lambda *_: Capacity(16, sizes))
+    step = training_step(network, TASK, train)
     for graphs in (torch.arange(16), torch.arange(4), torch.arange(16)):
         loss, grads = eager(other, train, graphs)
-        assert torch.allclose(recorder.step(graphs), loss, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(step(graphs), loss, rtol=1e-4, atol=1e-5)
         for parameter, grad in zip(network.parameters(), grads, strict=True):
             assert (parameter.grad - grad).abs().max() <= 1e-4 * max(1.0, grad.abs().max().item())
-    assert not recorder._steps.store.fits(torch.arange(16))
-    assert recorder._steps.store.fits(torch.arange(4))
+    assert step.captured is not None
+    assert not step.captured.fits(torch.arange(16))
+    assert step.captured.fits(torch.arange(4))
 
 
 def run(folder: Path, **options: Any) -> Any:
@@ -202,8 +205,8 @@ def run(folder: Path, **options: Any) -> Any:
     return train_run(choices, prepared=prepared, quiet=True)
 
 
-def test_training_recorded_and_not_end_alike(tmp_path: Path) -> None:
-    first = run(tmp_path / "recorded")
+def test_training_with_and_without_captured_steps_ends_alike(tmp_path: Path) -> None:
+    first = run(tmp_path / "captured")
     second = run(tmp_path / "again")
     third = run(tmp_path / "plain", cuda_graphs=False)
     for one, two in zip(

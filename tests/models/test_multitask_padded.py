@@ -12,14 +12,15 @@ from strategies import ODD, assert_same, cycle, make_case, path, randomize
 from smpgnn import MultiTaskMPNN, MultiTaskSMP
 from smpgnn.baselines.gine import MultiTaskGINE
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.steps import data_rows, run_padded
+from smpgnn.capture.steps import row_axes
 from smpgnn.contexts.topology import pointer
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import backend
+from smpgnn.training.network import run_network
 
 pytestmark = [
     pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
-    pytest.mark.skipif(torch.cuda.is_available(), reason="test_recorded.py does it on the GPU"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="tests/capture does it on the GPU"),
 ]
 
 GRAPHS = [path(5), cycle(5), ODD["edgeless"], ODD["pair"], path(9)]
@@ -51,9 +52,10 @@ def test_padding_does_not_show(name: str, norm_place: str, monkeypatch: pytest.M
     batch = store.batch(chosen)
     expected = model(batch.x.double(), batch.edge_index, None, batch.batch, batch_size=2)
     monkeypatch.setattr(backend, "INTERPRETED", True)
-    padded = PaddedStore(store, Capacity(3, 12, 16, 64, 160), data_rows(other, store))
+    sizes = {"node": 12, "edge": 16, "row": 64, "message": 160}
+    padded = PaddedStore(store, Capacity(3, sizes), row_axes(other, store))
     padded.x = padded.x.double()
-    nodes, graphs = run_padded(other, *padded.batch(torch.tensor([*chosen, -1])))
+    nodes, graphs = run_network(other, *padded.batch(torch.tensor([*chosen, -1])))
     actual = nodes[: batch.num_nodes], graphs[:2]
     assert_same(actual, expected, tolerance=1e-10)
     for outputs in (expected, actual):

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
+from sweep import sweep
 from torch import Tensor, nn
 
 from smpgnn import SMP, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.baselines.ppgn import PPGN
-from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.ops import backend
 
 pytestmark = [
@@ -48,23 +47,20 @@ def call(model: nn.Module, case: Any) -> tuple[list[Tensor], list[Tensor]]:
     return [o.detach() for o in outputs], [*grads, *(b.double() for b in model.buffers())]
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("rival", [PPGN, RingGNN])
-def test_kernels_of_rivals_equal_the_plain_way(
-    rival: Any, training: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = randomize(rival(2, 2, 3, 2, norm="batch", residual=True)).train(training)
-    case = make_case(GRAPHS, 2)
-    expected, rest = call(model, case)
-    monkeypatch.setattr(backend, "INTERPRETED", True)
-    actual, other = call(model, case)
-    assert_same(actual, expected, tolerance=1e-9)
-    assert_same(other, rest, tolerance=1e-9)
+USUAL = {"default": "neighborhood", "fast": "coloring", "own terms": "local"}
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(
+    ("network", "identifiers", "training"),
+    sweep(
+        NETWORKS,
+        SCHEMES,
+        [True, False],
+        always=lambda network, identifiers, training: (
+            identifiers == USUAL.get(network, "onehot") and (training or network in USUAL)
+        ),
+    ),
+)
 def test_kernels_equal_the_plain_way(
     network: str, identifiers: str, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

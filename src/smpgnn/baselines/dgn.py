@@ -1,4 +1,4 @@
-"""DGN (Beaini et al., 2020) in the frame of SMP: aggregation along Laplacian eigenvectors."""
+"""DGN (Beaini et al., 2020) in the architecture of SMP: aggregation along eigenvectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.directions import DirectionalFields
-from smpgnn.baselines.pna import mean_log_degree, set_degrees
+from smpgnn.baselines.pna import mean_log_degree, scaled_by_degree, set_degrees
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
@@ -23,7 +23,7 @@ _NAME = re.compile(r"mean|max|min|(av|dx)([1-9]\d*)")
 
 
 class DGNLayer(SMPLayer):
-    r"""Messages averaged and differentiated along the lowest eigenvectors of the Laplacian.
+    r"""Averages and derivatives of messages along the lowest eigenvectors of the Laplacian.
 
     .. math::
         x_i' = \text{relu}\Bigl(W\, \bigl[x_i, \{s(d_i)\, \phi_i\}_{s \in S, \phi \in \Phi}\bigr]
@@ -38,8 +38,8 @@ class DGNLayer(SMPLayer):
             - \Bigl(\sum_{j \in N_i} \hat F^k_{ij}\Bigr) x_i\Bigr|, \qquad
         \hat F^k_{ij} = \frac{\varphi^k_j - \varphi^k_i}{\sum_l |\varphi^k_l - \varphi^k_i| + ε}
 
-    The sign of an eigenvector φ is arbitrary; absolute values make it irrelevant. See
-    `directional_fields` for eigenvectors that are not determined, and for the cost of finding them.
+    The absolute values make the result independent of the sign of an eigenvector φ. See
+    `directional_fields` for eigenvectors that are not unique, and for the cost of finding them.
     Complexity: memory m c + 9 n c (3 aggregators times 3 scalers), time m c + 9 n c².
 
     Args:
@@ -89,49 +89,29 @@ class DGNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         message = edges.from_receivers(self.message_receiver(x))
         message = message + edges.from_senders(self.message_sender(x))
         if self.message_edge is not None:
             message = message + self.message_edge(edge_attr)
-        found = torch.cat(self._aggregate(message, x, index), 1)  # [N, aggregators · C]
-        # A node without neighbours has sums of zero: any factor will do, but not 1/0.
-        log, delta = edges.log_degree(message.dtype), self.mean_log_degree
-        factors = torch.cat([torch.ones_like(log), log / delta, delta / log], 1)  # [N, 3]
-        scaled = factors.unsqueeze(2) * found.unsqueeze(1)
-        rows = self.out(torch.cat([x, scaled.flatten(1)], 1))
+        found = [self._aggregate(name, message, x, index) for name in self.aggregators]
+        scaled = scaled_by_degree(torch.cat(found, 1), index.topology, self.mean_log_degree)
+        rows = self.out(torch.cat([x, scaled], 1))
         return context.with_rows(F.relu(rows))
 
-    def _aggregate(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
-        """What each aggregator makes of the messages, [N, C]."""
-        edges, sums = index.incidence, iter(self._sums(message, x, index))
-        found: list[Tensor] = []
-        for name in self.aggregators:
-            if name == "max":
-                found.append(edges.max(message))
-            elif name == "min":
-                found.append(-edges.max(-message))
-            else:
-                found.append(next(sums))
-        return found
-
-    def _sums(self, message: Tensor, x: Tensor, index: ContextIndex) -> list[Tensor]:
-        """Those that are weighted sums of the messages, all in one pass over the edges."""
-        field = index.topology.find(self.structure).to(message.dtype)
-        names = [name for name in self.aggregators if name not in ("max", "min")]
-        weights = torch.cat([field[:, :0], *(_weights(name, field) for name in names)], 1)  # [E, S]
-        terms = weights.unsqueeze(2) * message.unsqueeze(1)  # [E, S, C]
-        total = index.incidence.sum(weights)
-        arrived = index.incidence.sum(terms.flatten(1)).view(x.size(0), *terms.shape[1:])
-        found: list[Tensor] = []
-        for name, weight, value in zip(names, total.unbind(1), arrived.unbind(1), strict=True):
-            weight = weight.unsqueeze(1)
-            if name == "mean":
-                value = value / weight.clamp(min=1)
-            elif name.startswith("dx"):
-                value = (value - weight * x).abs()
-            found.append(value)
-        return found
+    def _aggregate(self, name: str, message: Tensor, x: Tensor, index: ContextIndex) -> Tensor:
+        """The messages aggregated in the way of this name, [E, C] to [N, C]."""
+        edges, number = index.edges, _direction(name)
+        if name == "mean":
+            return edges.sum(message) / index.topology.degree.clamp(min=1).unsqueeze(1)
+        if name == "max":
+            return edges.max(message)
+        if name == "min":
+            return -edges.max(-message)
+        field = index.topology.find(self.structure)[:, number - 1, None].to(message.dtype)  # [E, 1]
+        if name.startswith("av"):
+            return edges.sum(field.abs() * message)
+        return (edges.sum(field * message) - edges.sum(field) * x).abs()
 
 
 class DGN(MPNN):
@@ -152,7 +132,7 @@ class DGN(MPNN):
 
 
 class MultiTaskDGN(MultiTaskMPNN):
-    """DGN for several targets at once, in the frame of `MultiTaskSMP`.
+    """DGN for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, `aggregators` and `degrees`. Random identifiers: as in `MultiTaskGINE`.
     """
@@ -168,18 +148,10 @@ class MultiTaskDGN(MultiTaskMPNN):
 
 
 def _direction(name: str) -> int:
-    """The number of the eigenvector that an aggregator needs; 0: none."""
+    """Which eigenvector an aggregator needs: 1, 2, …; 0 for none."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise InputError(
             f"aggregators: {name!r} is none of 'mean', 'max', 'min', 'av1', 'dx1', 'av2', …."
         )
     return int(match[2] or 0)
-
-
-def _weights(name: str, field: Tensor) -> Tensor:
-    """How much each message counts for an aggregator that is a sum, [E, 1]; field [E, K]."""
-    if name == "mean":
-        return field.new_ones(field.size(0), 1)
-    along = field[:, _direction(name) - 1 : _direction(name)]
-    return along.abs() if name.startswith("av") else along

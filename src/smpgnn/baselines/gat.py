@@ -1,9 +1,10 @@
-"""GAT (Veličković et al., 2018) in the frame of SMP: PyTorch Geometric's, with faster sums."""
+"""GAT (Veličković et al., 2018) in the architecture of SMP."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -13,7 +14,6 @@ from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.attention import attention
 
 
 class GATLayer(SMPLayer):
@@ -24,10 +24,10 @@ class GATLayer(SMPLayer):
         \alpha_{ij} = \text{softmax}_j\bigl(\text{leakyrelu}(
             a_r^\top W x_i + a_s^\top W x_j + a_e^\top W_e y_{ij})\bigr)
 
-    Each head has its own W and a, and an equal part of the channels; the edge feature of a node
-    with itself is the mean of those that arrive. Self loops of the graph count once. Weights and
-    results are those of PyTorch Geometric's `GATConv`. Complexity: memory n c + m c, time
-    m c + n c².
+    Each head has its own W and a, and an equal share of the channels. For the node itself,
+    :math:`y_{ii}` is the mean of the features of its edges; self loops of the graph are ignored.
+    Weights and results are those of PyTorch Geometric's `GATConv`, whose forward pass waits for the
+    GPU. Complexity: memory n c + m c, time m c + n c².
 
     Args:
         in_channels: width of the rows.
@@ -58,23 +58,36 @@ class GATLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        conv, shape = self.conv, (-1, self.heads, self.out_channels // self.heads)
-        values = conv.lin(context.rows).view(shape)  # [N, H, C]
-        rows = attention(
-            values,
-            conv.att_src[0],
-            conv.att_dst[0],
-            conv.bias.view(shape)[0],
-            None if edge_attr is None else self._part(edge_attr),
-            index.incidence,
-            conv.negative_slope,
-        )
-        return context.with_rows(rows.flatten(1))
+        conv, edges = self.conv, index.edges
+        shape = self.heads, self.out_channels // self.heads
+        values = conv.lin(context.rows).to(conv.bias.dtype).view(-1, *shape)  # [N, H, C]
+        scores, own = self._scores(values, index, edge_attr)
+        # The softmax of scores relative to that of the node itself; no exponent is above 0.
+        scores = scores - edges.from_receivers(own)
+        top = edges.max(scores.detach()).clamp(min=0)
+        weights, own_weights = (scores - edges.from_receivers(top)).exp(), (-top).exp()
+        sent = edges.from_senders(values.flatten(1)).view(-1, *shape) * weights.unsqueeze(2)
+        total = edges.sum(sent.flatten(1)).view_as(values) + values * own_weights.unsqueeze(2)
+        mean = total / (edges.sum(weights) + own_weights).unsqueeze(2)
+        return context.with_rows(F.elu(mean.flatten(1) + conv.bias))
 
-    def _part(self, edge_attr: Tensor) -> Tensor:
-        """What edge features add to scores, [E, H]: linear, so of the mean it is the mean."""
-        maps = self.conv.lin_edge.weight.view(self.heads, -1, self.edge_channels)  # [H, C, D]
-        return F.linear(edge_attr, (maps * self.conv.att_edge[0].unsqueeze(2)).sum(1))
+    def _scores(
+        self, values: Tensor, index: ContextIndex, edge_attr: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of the edges [E, H], −∞ for self loops, and of each node with itself [N, H]."""
+        conv, edges, topology = self.conv, index.edges, index.topology
+        sender, receiver = ((values * a).sum(-1) for a in (conv.att_src, conv.att_dst))  # [N, H]
+        scores, own = edges.from_senders(sender) + edges.from_receivers(receiver), sender + receiver
+        loop = (topology.sender == topology.receiver).unsqueeze(1)
+        if edge_attr is not None:
+            y = conv.lin_edge(edge_attr).to(values.dtype).view(-1, *conv.att_edge.shape[1:])
+            part = (y * conv.att_edge).sum(-1)  # [E, H], linear in y
+            arrived = edges.sum((~loop).to(part.dtype)).clamp(min=1)
+            scores = scores + part
+            own = own + edges.sum(part.masked_fill(loop, 0.0)) / arrived
+        slope = conv.negative_slope
+        scores = F.leaky_relu(scores, slope).masked_fill(loop, -torch.inf)
+        return scores, F.leaky_relu(own, slope)
 
 
 class GAT(MPNN):
@@ -87,7 +100,7 @@ class GAT(MPNN):
 
 
 class MultiTaskGAT(MultiTaskMPNN):
-    """GAT for several targets at once, in the frame of `MultiTaskSMP`.
+    """GAT for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, and `heads`. Random identifiers: as in `MultiTaskGINE`.
     """

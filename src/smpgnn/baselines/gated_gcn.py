@@ -1,11 +1,10 @@
-"""Gated-GCN (Bresson and Laurent, 2018; edge states: Dwivedi et al., 2020) in the frame of SMP."""
+"""Gated-GCN (Bresson and Laurent, 2018; Dwivedi et al., 2020) in the architecture of SMP."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,8 +17,9 @@ from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.backbone import Backbone
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.backend import fused
-from smpgnn.ops.gates import gated_sum
+
+#: Added to the sum of the gates.
+EPSILON = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +30,16 @@ class EdgeContext(CarryingContext):
 
 
 class GatedGCNLayer(SMPLayer):
-    r"""Neighbours weighted channel by channel with gates, which states of the edges open.
+    r"""The sum of the neighbours, weighted in each channel by gates computed from edge states.
 
     .. math::
         x_i' &= \text{relu}\Bigl(A x_i + \frac{\sum_{j \in N_i} \sigma(g_{ij}) \odot B x_j}
             {\sum_{j \in N_i} \sigma(g_{ij}) + 10^{-6}}\Bigr) \\
         e_{ij}' &= \text{relu}(g_{ij}), \qquad g_{ij} = C e_{ij} + D x_i + E x_j
 
-    all maps with biases. The first layer makes the states e of the edges from their features, or
-    from 1 where there are none. `ResGatedGraphConv` of PyTorch Geometric has neither edge states
-    nor the sum of the gates below the line, so this one is our own. Complexity: memory m c, time
-    m c² (C acts on edges).
+    where all maps have biases. The first layer computes the edge states e from the edge features,
+    or from 1 if there are none. (`ResGatedGraphConv` of PyTorch Geometric has no edge states and
+    does not normalise the gates.) Complexity: memory m c, time m c², as C acts on edges.
 
     Args:
         in_channels: width of the rows.
@@ -73,7 +72,7 @@ class GatedGCNLayer(SMPLayer):
         self.gate_sender = nn.Linear(in_channels, out_channels)  # E
 
     def follow(self, norm: str | None) -> None:
-        """Make this a later layer: take the edge states of the layer before, normalised."""
+        """Make this a later layer: it takes the normalised edge states of the layer before."""
         self.edge_encoder = None
         self.edge_norm = row_norm(norm, self.out_channels)
 
@@ -81,16 +80,16 @@ class GatedGCNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> EdgeContext:
         self.check(context, index, edge_attr)
-        layout = index.edge_layout
-        edges = self._edges(context, index.topology.num_edges, edge_attr)
-        maps = self.own, self.gate_receiver, self.gate_sender, self.value
-        weight, bias = torch.cat([m.weight for m in maps]), torch.cat([m.bias for m in maps])
-        term = self.gate_edge(normalize(self.edge_norm, edges, layout))  # [E, C]
-        rows, new = gated_sum(F.linear(context.rows, weight, bias), term, index.incidence)
-        new = edges + new if self.edge_residual else new
-        if layout.unowned is not None and not fused(new):
-            new = new.masked_fill(layout.unowned, 0.0)
-        return EdgeContext(rows, context.layout, new)
+        edges, x = index.edges, context.rows
+        before = self._edges(context, index.topology.num_edges, edge_attr)
+        gate = self.gate_edge(normalize(self.edge_norm, before, index.edges.layout))
+        gate = gate + edges.from_receivers(self.gate_receiver(x))
+        gate = gate + edges.from_senders(self.gate_sender(x))  # [E, C]
+        weight = gate.sigmoid()
+        total = edges.sum(weight * edges.from_senders(self.value(x)))
+        rows = F.relu(self.own(x) + total / (edges.sum(weight) + EPSILON))
+        states = before + F.relu(gate) if self.edge_residual else F.relu(gate)
+        return EdgeContext(rows, context.layout, states)
 
     def _edges(self, context: LocalContext, num_edges: int, edge_attr: Tensor | None) -> Tensor:
         if self.edge_encoder is None:
@@ -112,27 +111,30 @@ class GatedGCN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gated-gcn": GatedGCNLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "gated-gcn", "edge_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"layer": "gated-gcn", **options})
+        follow_one_another(self.backbone, "edge_residual")
 
 
 class MultiTaskGatedGCN(MultiTaskMPNN):
-    """Gated-GCN for several targets at once, in the frame of `MultiTaskSMP`.
+    """Gated-GCN for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments. Random identifiers: as in `MultiTaskGINE`.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gated-gcn": GatedGCNLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "gated-gcn", "edge_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm", "batch"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"layer": "gated-gcn", **options})
+        follow_one_another(self.backbone, "edge_residual")
 
 
-def follow_one_another(backbone: Backbone, norm: str | None) -> None:
-    """Hand the states that a layer carries to the next one, in all layers but the first."""
-    for layer in list(backbone.layers)[1:]:
-        layer.follow(norm)  # type: ignore[operator]
+def follow_one_another(backbone: Backbone, residual: str) -> None:
+    """Hand the states that a layer carries to the next one.
+
+    They have the norm and the residual of the rows; `residual` is the layer's name for the latter.
+    """
+    for number, layer in enumerate(backbone.layers):
+        setattr(layer, residual, backbone.options.residual)
+        if number:
+            layer.follow(backbone.options.norm)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""What baselines with an input of their own share: channels beside [1, x_i], drawn or not."""
+"""Baselines that add channels of their own to the input [1, x_i], random or not."""
 
 from __future__ import annotations
 
@@ -9,49 +9,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.contexts.layout import RowLayout
 from smpgnn.errors import check_counts
 from smpgnn.models.smp import SMP, Reader
-from smpgnn.ops import Routes, SparseSum
 
 
 @dataclass(frozen=True, eq=False)
 class InputIndex(ContextIndex):
-    """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K].
+    """An index whose initial rows are [1, x_i, extra]; build it from another index with `on`.
 
-    All else is that of `base`: build it with `on`.
+    Shape: extra [P, K].
     """
 
     extra: Tensor
-    base: ContextIndex
 
     @classmethod
     def on(cls, base: ContextIndex, extra: Tensor) -> Self:
-        return cls(base.topology, base.table, extra, base)
-
-    @cached_property
-    def layout(self) -> RowLayout:
-        return self.base.layout
-
-    @cached_property
-    def routes(self) -> Routes:
-        return self.base.routes
-
-    @cached_property
-    def adjacent(self) -> tuple[SparseSum, SparseSum]:
-        return self.base.adjacent
-
-    @property
-    def graph_multiplicity(self) -> Tensor | None:
-        return self.base.graph_multiplicity
-
-    @property
-    def largest(self) -> int:
-        return self.base.largest
+        return cls(base.topology, base.table, extra, given=base.given)
 
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
         given = super().initial(x, dtype, features).rows
@@ -61,13 +37,13 @@ class InputIndex(ContextIndex):
 class OwnInput(SMP):
     """A network that gives its first layer more than the caller's [1, x_i].
 
-    Override `extend`. Where the result depends on chance, `test_draws` results are averaged in eval
-    mode; in training there is one draw a call.
+    Override `extend`. Eval mode averages the results of `test_draws` calls of `extend`, for inputs
+    that are random; training uses one.
 
     Args:
         in_channels: node features of the caller.
         own_channels: channels that `extend` adds.
-        args, options: as in the network that this class is put before.
+        args, options: arguments of the network that this class extends.
     """
 
     test_draws: int = 1
@@ -78,7 +54,7 @@ class OwnInput(SMP):
         self.backbone.in_channels = in_channels  # what calls are checked against
 
     def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
-        """The index with the network's own channels in the initial rows; `draw` counts from 0."""
+        """The index with the extra channels in the initial rows; `draw` is 0, 1, …."""
         raise NotImplementedError
 
     def forward(
@@ -93,7 +69,7 @@ class OwnInput(SMP):
         index: ContextIndex | None = None,
         reader: Reader | None = None,
     ) -> Tensor:
-        """One row of `out_channels` numbers for each graph or node; arguments as in `SMP`."""
+        """One row of `out_channels` numbers per graph or node; arguments as in `SMP`."""
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
@@ -110,14 +86,14 @@ class OwnInput(SMP):
 
 
 class RandomInput(OwnInput):
-    """A network whose own input is random.
+    """A network with random input channels.
 
-    In training, and in eval mode without a seed, numbers come from torch's generator, anew in every
-    call. With a seed, eval mode is repeatable: the numbers depend on the seed, the draw and the
-    place of a node in its graph only, on no batch mate and on no device.
+    In training, and in eval mode without a seed, every call draws new numbers from torch's
+    generator. With a seed, eval mode is reproducible: the numbers depend only on the seed, the draw
+    and the index of a node in its graph, not on the rest of the batch or the device.
 
     Args:
-        test_draws: draws whose results are averaged in eval mode.
+        test_draws: draws that eval mode averages.
         seed: of the draws in eval mode, or None.
     """
 
@@ -129,19 +105,19 @@ class RandomInput(OwnInput):
         self._streams: dict[int, Tensor] = {}
 
     def uniform(self, index: ContextIndex, draw: int) -> Tensor:
-        """A number from [0, 1) for each node, [N] float64."""
+        """A number in [0, 1) for each node, [N] float64."""
         topology = index.topology
         if self.training or self.seed is None:
             return torch.rand(topology.num_nodes, dtype=torch.float64, device=topology.device)
-        stream = self._stream(draw, max(1, index.largest), topology.device)
+        stream = self._stream(draw, max(1, index.graphs.largest), topology.device)
         # nodes past the largest graph are padding
         return stream[onehot_identifiers(topology).clamp(max=stream.numel() - 1)]
 
     def _stream(self, draw: int, count: int, device: torch.device) -> Tensor:
-        """The first numbers of a draw; those once made are kept, on their device."""
+        """The first numbers of a draw, cached on their device."""
         kept = self._streams.get(draw)
         if kept is None or kept.numel() < count or kept.device != device:
-            # NumPy's stream: a longer one begins like a shorter one, which torch does not promise.
+            # A longer stream of NumPy starts with the shorter one; torch does not promise that.
             assert self.seed is not None
             numbers = np.random.default_rng([self.seed, draw]).random(count)
             kept = self._streams[draw] = torch.from_numpy(numbers).to(device)

@@ -1,4 +1,4 @@
-"""MPNN-JT: messages on the atoms, on a junction tree, and between both (Fey et al., 2020)."""
+"""MPNN-JT: messages on the graph, on its junction tree, and between both (Fey et al., 2020)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from smpgnn.baselines.carried import CarryingContext, normalize
 from smpgnn.baselines.cliques import Cliques, JunctionTrees
 from smpgnn.baselines.gated_gcn import follow_one_another
 from smpgnn.baselines.gine import GINELayer
-from smpgnn.baselines.perceptrons import NormalInput, run_perceptron
 from smpgnn.baselines.tree_decomposition import NUM_KINDS
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
@@ -20,7 +19,6 @@ from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.layers.norm import NoNorm, row_norm
 from smpgnn.models.smp import MPNN
-from smpgnn.ops.sparse import sparse_apply
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +37,9 @@ class JunctionTreeLayer(SMPLayer):
         t_c' &= \text{relu}(\text{GIN}(\tilde t)_c) &
         x_i' &= \tilde x_i + \text{relu}(W_x\, \text{mean}_{c \ni i}\, t_c' + b_x)
 
-    The nodes c of the tree are rings and bonds (`tree_decomposition.decompose`); their first state
-    is an embedding of their kind. Complexity: memory n c (with edge features m c), time
-    m c + n c², and the decomposition once a graph.
+    The nodes c of the tree are rings and bonds (`tree_decomposition.decompose`), whose initial
+    state is an embedding of their kind. Complexity: memory n c (with edge features m c), time
+    m c + n c², and the decomposition once per graph.
 
     Args:
         in_channels: width of the rows.
@@ -53,7 +51,6 @@ class JunctionTreeLayer(SMPLayer):
     """
 
     capturable = True
-    contained = True
     structure = JunctionTrees()
 
     def __init__(
@@ -75,7 +72,7 @@ class JunctionTreeLayer(SMPLayer):
         self.to_atoms = nn.Linear(out_channels, out_channels)
 
     def follow(self, norm: str | None) -> None:
-        """Make this a later layer: take the states of the tree from the layer before."""
+        """Make this a later layer: it takes the normalised states of the layer before."""
         self.clique_encoder = None
         self.clique_norm = row_norm(norm, self.out_channels)
 
@@ -84,12 +81,12 @@ class JunctionTreeLayer(SMPLayer):
     ) -> CliqueContext:
         self.check(context, index, edge_attr)
         found = index.topology.find(self.structure)
-        layout, before = found.trees.layout, self._before(context, found)
+        trees, before = found.trees.edges, self._before(context, found)
         x = F.relu(self.atom_conv(context, index, edge_attr).rows)
-        cliques = normalize(self.clique_norm, before, layout)
+        cliques = normalize(self.clique_norm, before, found.trees.layout)
         cliques = cliques + F.relu(self.to_tree(found.from_atoms(x)))
-        total = cliques + sparse_apply(cliques, *found.trees.adjacent)
-        cliques = F.relu(run_perceptron(self.tree_conv.nn, NormalInput(layout, total)))
+        total = cliques + trees.sum(trees.from_senders(cliques))
+        cliques = F.relu(self.tree_conv.nn(total))
         x = x + F.relu(self.to_atoms(found.to_atoms(cliques)))
         if self.clique_residual:
             cliques = cliques + before
@@ -108,15 +105,14 @@ class JunctionTreeLayer(SMPLayer):
 class JunctionTreeMPNN(MPNN):
     """MPNN-JT with the extractors and head of `SMP`, whose arguments it takes.
 
-    `norm` and `residual` act on the states of the tree as on rows. The extractors read the atoms,
-    which hear of the tree in every layer; the authors also pool the tree itself. For ZINC, 5 layers
+    `norm` and `residual` also apply to the states of the tree. The extractors read the atoms, which
+    hear from the tree in every layer; the authors also pool the tree itself. For ZINC, 5 layers
     of width 52 with `extractor_channels=64` and `shared_extractor=True` have about 100,000
     parameters.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"junction-tree": JunctionTreeLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "junction-tree", "clique_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"layer": "junction-tree", **options})
+        follow_one_another(self.backbone, "clique_residual")

@@ -1,13 +1,13 @@
-"""PPGN: provably powerful graph networks, which multiply matrices of node pairs."""
+"""PPGN: provably powerful graph networks, with matrix products over pairs of nodes."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
-from smpgnn.baselines.perceptrons import normal_input, run_perceptron
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
@@ -18,9 +18,9 @@ class PPGNLayer(SMPLayer):
 
     .. math:: T' = m_4\bigl([\,m_1(T)\,@\,m_2(T) / \sqrt n,\ T\,]\bigr)
 
-    m_k are two-layer perceptrons on the channels of each pair, @ is the matrix product in each
-    channel; √n is ours, and m_3 of the paper is the identity, as in the code of both papers.
-    Memory Θ(n² c), time Θ(n³ c + n² c²).
+    m_k are two-layer MLPs on each pair and @ is the matrix product in each channel. √n is ours; the
+    m_3 of the paper is the identity, as in the authors' code. Memory Θ(n² c), time
+    Θ(n³ c + n² c²).
 
     Args:
         in_channels: width of the pairs.
@@ -30,23 +30,22 @@ class PPGNLayer(SMPLayer):
     """
 
     capturable = True
-    contained = True
 
     def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
         super().__init__("sum")
         refuse_edge_features("PPGN", edge_channels)
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.m1 = _perceptron(in_channels, out_channels)
-        self.m2 = _perceptron(in_channels, out_channels)
-        self.m4 = _perceptron(out_channels + in_channels, out_channels)
+        self.m1 = _mlp(in_channels, out_channels)
+        self.m2 = _mlp(in_channels, out_channels)
+        self.m4 = _mlp(out_channels + in_channels, out_channels)
 
     def forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        t, product = normal_input(context), PairIndex.of(index).product
-        both = product(run_perceptron(self.m1, t), run_perceptron(self.m2, t))
-        return LocalContext(run_perceptron(self.m4, t, both), index.layout)
+        t, pairs = context.rows, PairIndex.of(index)
+        product = pairs.product(self.m1(t), self.m2(t))
+        return context.with_rows(self.m4(torch.cat([product, t], dim=1)))
 
 
 class PPGN(PairNetwork):
@@ -55,7 +54,7 @@ class PPGN(PairNetwork):
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"ppgn": PPGNLayer}
 
 
-def _perceptron(in_channels: int, out_channels: int) -> nn.Sequential:
+def _mlp(in_channels: int, out_channels: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels)
     )

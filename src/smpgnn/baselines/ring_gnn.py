@@ -1,4 +1,4 @@
-"""Ring-GNN: sums and products of all linear equivariant maps of matrices of node pairs."""
+"""Ring-GNN: sums and products of all linear equivariant maps on pairs of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smpgnn.baselines.pairs import PairIndex, PairNetwork, refuse_edge_features
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.layers import SMPLayer
-from smpgnn.ops import add_product, expand_rows
+from smpgnn.ops import expand_rows
 
 
 class PairLinear(nn.Module):
@@ -21,10 +21,10 @@ class PairLinear(nn.Module):
 
     .. math:: L(T)[i, j, :] = \sum_{b=1}^{15} E_b(T)[i, j, :]\, W_b + c + \delta_{ij} c'
 
-    The 15 operations E_b take, with means in place of sums: T_ij; T_ji; the diagonal entry, row
-    mean and column mean of i; those of j; those of i, on the diagonal only; the mean of all and of
-    the diagonal, everywhere; the same, on the diagonal only. W_b has this order. Only two of them
-    are products with n² rows: the others are computed for nodes and graphs, and spread.
+    The 15 operations E_b, in the order of W_b, with means in place of sums: T_ij; T_ji; the
+    diagonal entry, row mean and column mean of i; those of j; those of i, on the diagonal only; the
+    mean of all entries and of the diagonal, everywhere; the same, on the diagonal only. Only the
+    first two are products with n² rows; the others are computed for nodes and graphs and broadcast.
 
     Args:
         in_channels: width of the pairs.
@@ -50,17 +50,17 @@ class PairLinear(nn.Module):
         crossed = pairs.transposed(t)
         column = context.with_rows(crossed).mean()
         nodes = torch.cat([own, row, column], dim=1)  # [N, 3 in]
-        graphs = torch.cat([pairs.graph_mean(row), pairs.graph_mean(own)], dim=1)  # [B, 2 in]
+        graphs = torch.cat([pairs.graphs.mean(row), pairs.graphs.mean(own)], dim=1)  # [B, 2 in]
         width = self.weight.size(2)
         of_i, of_j, diagonal = nodes @ self.weight[2:11].reshape(3, -1, width)  # each [N, out]
         everywhere, on_diagonal = (
             graphs @ self.weight[11:].reshape(2, -1, width) + self.bias[:, None]
         )  # each [B, out]
-        of_i = of_i + expand_rows(everywhere, *pairs.graph_nodes)
-        diagonal = diagonal + expand_rows(on_diagonal, *pairs.graph_nodes)
-        total = context.expand(of_i) + pairs.expand_second(of_j)
-        total = add_product(add_product(total, t, self.weight[0]), crossed, self.weight[1])
-        return total.index_add_(0, context.layout.own, diagonal.to(total.dtype))
+        of_i = of_i + expand_rows(everywhere, *pairs.graphs.matrices)
+        diagonal = diagonal + expand_rows(on_diagonal, *pairs.graphs.matrices)
+        total = context.expand(of_i) + t @ self.weight[0]
+        total = total + pairs.transposed(context.expand(of_j) + t @ self.weight[1])
+        return total.index_add(0, context.layout.own, diagonal.to(total.dtype))
 
 
 class RingGNNLayer(SMPLayer):

@@ -1,27 +1,16 @@
-"""Products of rows: without a pass for each sum, and in pieces where that is faster."""
+"""Matmuls over all rows, split over threads."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-
-def add_product(total: Tensor, rows: Tensor, matrix: Tensor) -> Tensor:
-    """total + rows · matrix, written into `total`, which must be fresh and of no further use.
-
-    The product is made in the precision of `total`; gradients flow to all three.
-
-    Shapes: total [P, D], rows [P, C], matrix [C, D].
-    """
-    return total.addmm_(rows.to(total.dtype), matrix.to(total.dtype))
-
-
-#: Pieces into which a product over all rows is cut on a CPU, so that threads share it.
+#: Number of pieces into which a CPU splits a matmul over all rows, to share it among threads.
 PIECES = 16
 
 
 def inner_product(rows: Tensor, grad: Tensor) -> Tensor:
-    """rowsᵀ · grad, the gradient of a matrix: a small result of very many rows.
+    """rowsᵀ · grad, the gradient of a matrix: a small sum over very many rows.
 
     Shapes: rows [P, C], grad [P, D], result [C, D].
     """

@@ -1,4 +1,4 @@
-"""Whether a training step fits into the free memory, measured on a small part of the data."""
+"""Memory: whether a training step will fit, by a probe on little data, and the peak of a run."""
 
 from __future__ import annotations
 
@@ -62,11 +62,9 @@ def available_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                there = int(line.split()[1]) * 1024
+    there = 1024 * _kib("/proc/meminfo", "MemAvailable:")
+    if there == 0:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     group = Path("/sys/fs/cgroup")  # the limit of a container, where there is one
     with contextlib.suppress(OSError, ValueError):
         limit = int((group / "memory.max").read_text())
@@ -77,6 +75,34 @@ def available_bytes(device: torch.device) -> int:
 def room(device: torch.device) -> float:
     """Bytes that a single step may take: not all that is free, for others need some, too."""
     return 0.9 * available_bytes(device)
+
+
+def reset_peak(device: torch.device) -> None:
+    """Start measuring `peak_mib` anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):  # "5" resets the peak and nothing else
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_mib(device: torch.device) -> float:
+    """Peak memory since `reset_peak`: of tensors on a GPU, else of the whole process.
+
+    0 if the system does not report it.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return _kib("/proc/self/status", "VmHWM:") / 2**10
+
+
+def _kib(path: str, name: str) -> int:
+    """An entry of a file in /proc; 0 if there is none."""
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith(name):
+                return int(line.split()[1])
+    return 0
 
 
 def count_parameters(spec: NetworkSpec) -> int:
@@ -103,11 +129,11 @@ def check_memory(
     counts, limited = count_rows(store, spec), context_rows(store.num_nodes, spec)
     there = available_bytes(device)
     weights = 4.0 * count_parameters(spec) * (2 + STATES[optimizer])
-    ample = 4.0 * _width(spec) * _AMPLE * (spec.num_layers + 1)
+    ample = 4.0 * _width(spec) * _AMPLE * (spec.options.num_layers + 1)
     if StepMemory(ample, ample, weights).of_batch(counts, batch_size, limited, batch_rows) < there:
         return
     number = 2.0 if precision == "bfloat16" else 4.0
-    need = StepMemory(number * spec.hidden_channels * spec.num_layers, 0.0, weights)
+    need = StepMemory(number * spec.options.hidden_channels * spec.options.num_layers, 0.0, weights)
     if need.of_batch(counts, 1, limited, 0) <= there:
         need = probe(store, spec, device, counts, optimizer=optimizer, precision=precision)
     one, batch = (need.of_batch(counts, k, limited, batch_rows) for k in (1, batch_size))
@@ -144,12 +170,12 @@ def inference_bytes(store: GraphStore, spec: NetworkSpec, *, gradients: bool = F
     layers are kept.
     """
     square = store.num_nodes.double().square()
-    tensor = 4.0 * max(spec.hidden_channels, spec.in_channels, spec.edge_channels)
-    if square.sum().item() * tensor * (spec.num_layers + 20) < _LITTLE:
+    tensor = 4.0 * max(spec.options.hidden_channels, spec.in_channels, spec.edge_channels)
+    if square.sum().item() * tensor * (spec.options.num_layers + 20) < _LITTLE:
         return 0.0
-    tensors = _TEMPORARY * (1 + spec.num_layers * gradients)
+    tensors = _TEMPORARY * (1 + spec.options.num_layers * gradients)
     need = StepMemory(64 + tensors * tensor, 64, 0)  # 64: indices of a row, and of a message
-    dense = 64 * square.max().item() if spec.model == "dgn" else 0.0
+    dense = 64 * square.max().item() if spec.options.model == "dgn" else 0.0
     return float(need.of(count_rows(store, spec)).sum()) + dense
 
 
@@ -251,11 +277,11 @@ class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _width(spec: NetworkSpec) -> int:
     """The most values of a row, node or edge in any layer."""
     return max(
-        spec.hidden_channels,
+        spec.options.hidden_channels,
         1 + spec.in_channels,
         spec.edge_channels,
-        spec.extractor_channels or 4 * spec.hidden_channels,
-        spec.max_nodes if spec.model == "rp" else 0,  # one-hot identifiers
+        spec.options.extractor_channels or 4 * spec.options.hidden_channels,
+        spec.max_nodes if spec.options.model == "rp" else 0,  # one-hot identifiers
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from smpgnn.config.models import MODELS
 from smpgnn.config.options import (
     CyclesOptions,
     GraphsOptions,
@@ -108,13 +109,16 @@ def assemble(
     notes: tuple[str, ...] = (),
 ) -> Prepared:
     """Fit the network to the widths of the data."""
-    spec = NetworkSpec.from_options(
-        options,
+    network = options.network
+    if num_layers is not None:
+        network = network.changed(num_layers=num_layers)
+    takes_edges = edge_features and MODELS[network.model].edges
+    spec = NetworkSpec(
         in_channels=_width(splits.train.x),
-        edge_channels=_width(splits.train.edge_attr) if edge_features else 0,
+        edge_channels=_width(splits.train.edge_attr) if takes_edges else 0,
         node_outputs=task.node_outputs,
         graph_outputs=task.graph_outputs,
-        num_layers=num_layers,
+        options=network,
         max_nodes=max(int(part.num_nodes.max()) for part in vars(splits).values()),
         usual_nodes=max(1.0, splits.train.num_nodes.double().mean().item()),
     )
@@ -149,25 +153,18 @@ def _cycles(options: CyclesOptions) -> Prepared:
     )
     task = Classification(name="cycle", classes=("no", "yes"))
     source = {"kind": "graphs", "schema": GraphSchema("graph").to_dict()}
-    return assemble(options, splits, task, source, num_layers=options.num_layers or options.k)
+    return assemble(
+        options, splits, task, source, num_layers=options.network.num_layers or options.k
+    )
 
 
 def _properties(options: PropertiesOptions) -> Prepared:
     from smpgnn.data.properties import property_splits
 
-    everywhere = options.source_marker == "every context"
-    contexts = options.model in ("smp", "fast-smp") and options.identifiers == "onehot"
-    if everywhere and not contexts:
-        raise InputError(
-            "--source-marker 'every context': needs contexts with one row per node: use "
-            "--model smp or fast-smp with --identifiers onehot."
-        )
     splits = property_splits(connected=cast(Any, options.connected))
     inputs = (Attribute("source", "number"), Attribute("value", "number"))
     source = {"kind": "graphs", "schema": GraphSchema("graph", node_attributes=inputs).to_dict()}
-    prepared = assemble(options, splits, GraphProperties(objective=options.objective), source)
-    spec = replace(prepared.spec, announced_channels=int(everywhere))
-    return replace(prepared, spec=spec)
+    return assemble(options, splits, GraphProperties(objective=options.objective), source)
 
 
 def _zinc(options: ZincOptions) -> Prepared:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smpgnn.config.catalogue import PAIRWISE
+from smpgnn.config.models import CONTEXTS, PAIRWISE
 from smpgnn.contexts.topology import Topology, segments, take
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
@@ -18,7 +18,7 @@ _TOGETHER, _ENOUGH = 1 << 18, 1 << 21
 
 def context_rows(sizes: Tensor, spec: NetworkSpec) -> Tensor:
     """Rows of the contexts of graphs with so many nodes, [G]; the most that the scheme can need."""
-    return sizes.square() if spec.model in PAIRWISE else sizes
+    return sizes.square() if spec.options.model in PAIRWISE else sizes
 
 
 def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
@@ -29,7 +29,7 @@ def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
     """
     sizes = store.num_nodes.cpu().double()
     rows = context_rows(sizes, spec)
-    if spec.model in ("smp", "fast-smp") and spec.identifiers != "onehot":
+    if spec.options.model in CONTEXTS and spec.options.identifiers != "onehot":
         rows = sizes * _context_sizes(store, spec).minimum(sizes)
     return torch.stack([rows, rows * store.num_edges.cpu() / sizes.clamp(min=1)], dim=1)
 
@@ -41,11 +41,11 @@ def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
     """
     bare = GraphStore(store.node_ptr.cpu(), store.edge_ptr.cpu(), store.edge_index.cpu())
     batch = bare.batch()
-    edges, radius = batch.edge_index, spec.context_radius
-    if spec.identifiers == "neighborhood":
-        radius = spec.num_layers
-    if spec.identifiers == "coloring":  # no two nodes within 2L hops share a colour
-        edges, radius = torch.cat([edges, edges.flip(0)], dim=1), 2 * spec.num_layers
+    edges, radius = batch.edge_index, spec.options.context_radius
+    if spec.options.identifiers == "neighborhood":
+        radius = spec.options.num_layers
+    if spec.options.identifiers == "coloring":  # no two nodes within 2L hops share a colour
+        edges, radius = torch.cat([edges, edges.flip(0)], dim=1), 2 * spec.options.num_layers
     topology = Topology(edges, batch.batch, batch.num_nodes, len(bare))
     graphs = torch.argsort(bare.num_nodes, descending=True, stable=True)
     sizes = bare.num_nodes[graphs]
@@ -58,7 +58,9 @@ def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
     while done < nodes.numel() and work < _ENOUGH:
         balls, cost = ball_sizes(topology, nodes[done : done + piece], radius)
         rows = balls[:, -1].double()
-        if spec.identifiers == "neighborhood":  # balls that have stopped growing stay as they are
+        if (
+            spec.options.identifiers == "neighborhood"
+        ):  # balls that have stopped growing stay as they are
             rows = (balls.sum(1) + rows * (radius + 1 - balls.size(1))) / (radius + 1)
         graph = graphs[which[done : done + piece]]
         total.index_add_(0, graph, rows + 1)

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
-from smpgnn.config.plain import from_plain
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -97,7 +96,7 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
     """The model that the header describes; nothing is built that is larger than the file."""
-    spec = from_plain(NetworkSpec, content["spec"], "spec")
+    spec = NetworkSpec.from_dict(content["spec"])
     task = task_from_dict(content["task"])
     if (task.node_outputs, task.graph_outputs) != (spec.node_outputs, spec.graph_outputs):
         raise InputError("task and network have different outputs")
@@ -108,8 +107,8 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
         raise InputError("source.smiles_column is not text")
     if "schema" in source:
         _check_schema(GraphSchema.from_dict(source["schema"]), spec)
-    if spec.num_layers > len(weights):  # each layer has several
-        raise InputError(f"{spec.num_layers} layers cannot have {len(weights)} tensors")
+    if spec.options.num_layers > len(weights):  # each layer has several
+        raise InputError(f"{spec.options.num_layers} layers cannot have {len(weights)} tensors")
     with torch.device("meta"):  # shapes only
         wanted = {name: value.shape for name, value in spec.build().state_dict().items()}
     there = {name: value.shape for name, value in weights.items()}
