@@ -26,7 +26,7 @@ def smiles(store: GraphStore, count: int) -> Iterator[tuple[str, float]]:
     chem: Any = require_rdkit()
     orders = (chem.BondType.SINGLE, chem.BondType.DOUBLE, chem.BondType.TRIPLE)
     for number in range(min(count, len(store))):
-        graph = store.graph(number)
+        graph: Any = store.batch([number])
         molecule = chem.RWMol()
         for kind in graph.x.argmax(1).tolist():
             element, charge, hydrogens = ATOM_TYPES[kind]

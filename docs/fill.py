@@ -14,9 +14,11 @@ from typing import Any
 from blocks import ROOT, fill_documents, write_document
 
 from smpgnn.config.options import read_config
+from smpgnn.paper.report.charts import svg_file
 from smpgnn.paper.report.collect import Summary, TableReport, collect
-from smpgnn.paper.report.markdown import FIGURES, markdown, missing_text, number, seeds_text
-from smpgnn.paper.report.page import figure_files
+from smpgnn.paper.report.curves import figures
+from smpgnn.paper.report.render import FIGURES, markdown
+from smpgnn.paper.report.words import missing_text, number, seeds_text
 
 REPORT = collect(ROOT / "results")
 
@@ -335,5 +337,6 @@ DOCUMENTS = {
 if __name__ == "__main__":
     fill_documents(DOCUMENTS)
     write_document("docs/results.md", markdown(REPORT))
-    for chart, drawing in figure_files(REPORT).items():
-        write_document(f"docs/{FIGURES}/{chart}", drawing)
+    for name, chart in figures(REPORT).items():
+        # The same numbers look different in another version of matplotlib: compare the numbers.
+        write_document(f"docs/{FIGURES}/{name}", svg_file(chart), chart.fingerprint)

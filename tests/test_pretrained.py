@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
-from cli.commands import done, smpgnn
+from cli.commands import Outcome, done, smpgnn
+from scripts import run_script
 
 import smpgnn as package
 from smpgnn import pretrained
@@ -33,9 +32,8 @@ SCRIPT = ROOT / "docs" / "ship_zinc.py"
 SMILES = ["CCO", "c1ccccc1", "CC(C)N", "CCCl", "CC#N", "C1CCCCC1", "CCOC", "CCS", "c1ccncc1"]
 
 
-def ship(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True)
+def ship(*words: object) -> Outcome:
+    return run_script(SCRIPT, *words)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +59,7 @@ def root(run: Path) -> Path:
     """A copy of nothing but what the script writes."""
     root = run.parent / "root"
     made = ship(run, "--root", root)
-    assert made.returncode == 0, made.stderr
+    assert made.status == 0, made.err
     return root
 
 
@@ -141,16 +139,16 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
     assert f"(epoch {record['best_epoch']} of 2)" in text
     assert "towers: 2" in text
     assert "somewhere" not in text + (root / "src/smpgnn/pretrained/zinc.json").read_text()
-    assert ship("--check", "--root", root).returncode == 0
+    assert ship("--check", "--root", root).status == 0
     copy = root.parent / "copy"
     shutil.copytree(root, copy)
     (copy / "docs/models/zinc.md").write_text(text.replace("(epoch", "(Epoch"))
     found = ship("--check", "--root", copy)
-    assert found.returncode == 1
-    assert "docs/models/zinc.md does not match" in found.stderr
-    assert ship("--root", copy).returncode == 0  # without a run: the card of what ships
-    assert ship("--check", "--root", copy).returncode == 0
-    assert "there is no pretrained model yet" in ship("--root", copy / "docs").stderr
+    assert found.status == 1
+    assert "docs/models/zinc.md does not match" in found.err
+    assert ship("--root", copy).status == 0  # without a run: the card of what ships
+    assert ship("--check", "--root", copy).status == 0
+    assert "there is no pretrained model yet" in ship("--root", copy / "docs").err
 
 
 def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> None:
@@ -166,11 +164,11 @@ def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> 
     )  # fmt: skip
     path, root = write_record(tmp_path, record), tmp_path / "root"
     found = ship(run / "model.safetensors", "--record", path, "--root", root)
-    assert found.returncode == 0, found.stderr
+    assert found.status == 0, found.err
     text = (root / "docs/models/zinc.md").read_text()
     assert "One run, zinc: SMP, with edge features, seed 0;" in text
     assert f"| test | {made['test']['mae']:.4f} |" in text
-    assert ship("--check", "--root", root).returncode == 0
+    assert ship("--check", "--root", root).status == 0
     for wrong, message in (
         (replace(record, table="cycle_detection", seed=1), "not of ZINC"),
         (replace(record, parameters=7, seed=2), "but the record says 7"),
@@ -178,8 +176,8 @@ def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> 
         other = tmp_path / "other"
         words = "--record", write_record(tmp_path, wrong), "--root", other
         found = ship(run / "model.safetensors", *words)
-        assert found.returncode == 1
-        assert message in found.stderr
+        assert found.status == 1
+        assert message in found.err
         assert not other.exists()
 
 
@@ -191,10 +189,10 @@ def test_the_model_that_ships_is_made_by_the_defaults() -> None:
 def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     def refusal(folder: Path) -> str:
         found = ship(folder, "--root", tmp_path / "root")
-        assert found.returncode == 1
+        assert found.status == 1
         assert not (tmp_path / "root").exists()
-        assert "Traceback" not in found.stderr
-        return found.stderr
+        assert "Traceback" not in found.err
+        return found.err
 
     half = tmp_path / "half"
     shutil.copytree(run, half)
@@ -226,7 +224,7 @@ def test_the_shipped_model_is_small_and_its_card_is_true() -> None:
     network = load("zinc", "cpu").network
     assert sum(p.numel() for p in network.parameters()) == model.run["parameters"]
     found = ship("--check")
-    assert found.returncode == 0, found.stderr
+    assert found.status == 0, found.err
 
 
 @needs_model

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from rival_checks import OPTIONS, assert_finite, different_graphs, make, overfit, width
+from baseline_checks import OPTIONS, assert_finite, different_graphs, make, overfit, width
 from strategies import ODD, assert_same, make_case, path
 
 from smpgnn import ContextIndex, InputError

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from oracle import DenseGraph, smp
-from rival_checks import (
+from baseline_checks import (
     OPTIONS,
     assert_finite,
     convolution,
@@ -18,6 +16,8 @@ from rival_checks import (
     sequential,
     width,
 )
+from hypothesis import given
+from oracle import DenseGraph, smp
 from strategies import ODD, Structure, assert_same, batches, cycle, make_case, path, seeds
 from torch import Tensor
 from torch_geometric.nn import MLP, GINConv, global_mean_pool

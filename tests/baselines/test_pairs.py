@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from baseline_checks import pair_input
 from hypothesis import given
-from rival_checks import pair_input
 from strategies import Structure, assert_same, batches, make_case, path, seeds, to_rows
 from torch import Tensor
 

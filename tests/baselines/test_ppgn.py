@@ -7,9 +7,9 @@ from typing import Any
 import oracle
 import pytest
 import torch
+from baseline_checks import OPTIONS, convolution, make, pair_input, sequential, width
 from hypothesis import given
 from oracle import DenseGraph
-from rival_checks import OPTIONS, convolution, make, pair_input, sequential, width
 from strategies import Structure, assert_same, batches, make_case, seeds
 from torch import Tensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rival_checks import assert_finite, different_graphs, make, overfit
+from baseline_checks import assert_finite, different_graphs, make, overfit
 from strategies import ODD, assert_same, make_case, path
 from torch import Tensor
 

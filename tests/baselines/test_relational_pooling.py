@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 import torch
-from rival_checks import assert_finite, different_graphs, make, overfit
+from baseline_checks import assert_finite, different_graphs, make, overfit
 from strategies import ODD, assert_same, cycle, make_case, path
 from torch import Tensor
 from torch.nn.functional import one_hot

@@ -13,9 +13,9 @@ from typing import Any
 import oracle
 import pytest
 import torch
+from baseline_checks import OPTIONS, convolution, make, pair_input, width
 from hypothesis import given
 from oracle import DenseGraph
-from rival_checks import OPTIONS, convolution, make, pair_input, width
 from strategies import Structure, assert_same, batches, make_case, seeds, to_rows
 from torch import Tensor
 

@@ -1,4 +1,4 @@
-"""The cycle graphs: exact labels, balance, twins, and the same graphs for the same seed."""
+"""Cycle graphs: exact labels, balance, twins and reproducibility."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_counts_are_those_of_the_recipe(k: int, n: int, balance: Balance) -> Non
     assert torch.equal(edges, p + paths * (k - 2) // 2)
     assert torch.equal(store.num_nodes, 2 * p + paths * (k - 4) // 2)
     assert paths.min() >= 0
-    # p/sqrt(2) paths are expected; a positive or a graph with room for a switch has a few more.
+    # p/sqrt(2) paths are expected; positives and graphs that allow a switch have a few more.
     assert 0.9 * p / 2**0.5 < paths.double().mean() < 1.6 * p / 2**0.5
     assert store.x is None
     assert store.y is not None
     assert store.y.dtype == torch.int64
-    # Simple and undirected, and sorted, so that the order of edges gives nothing away.
+    # Simple and undirected, and sorted, so that their order reveals nothing.
     batch = store.batch()
     code = batch.edge_index[0] * batch.num_nodes + batch.edge_index[1]
     back = batch.edge_index[1] * batch.num_nodes + batch.edge_index[0]
@@ -154,7 +154,7 @@ def test_global_random_state_is_left_alone() -> None:
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
 
 
-def test_parts_are_drawn_separately_and_have_the_paper_s_sizes() -> None:
+def test_splits_are_drawn_separately_and_have_the_sizes_of_the_paper() -> None:
     splits = cycle_splits(8, 72, seed=0)
     assert [len(s) for s in (splits.train, splits.val, splits.test)] == [10_000, 1_000, 10_000]
     for store in (splits.train, splits.val, splits.test):
@@ -165,7 +165,7 @@ def test_parts_are_drawn_separately_and_have_the_paper_s_sizes() -> None:
 
 
 @pytest.mark.parametrize("k", CYCLE_SIZES)
-def test_out_of_distribution_parts_are_parts_of_the_three_cells(k: int) -> None:
+def test_out_of_distribution_splits_are_those_of_three_cells(k: int) -> None:
     splits = ood_splits(k, seed=2, train=60, val=20, test=40)
     for name, n in zip(("train", "val", "test"), OOD_SIZES[k], strict=True):
         cell = cycle_splits(k, n, seed=2, train=60, val=20, test=40)
@@ -173,7 +173,7 @@ def test_out_of_distribution_parts_are_parts_of_the_three_cells(k: int) -> None:
 
 
 def test_node_order_is_shuffled() -> None:
-    """Unshuffled, node 0 would have a match and side edges always, an inner node never."""
+    """Without shuffling, node 0 would always have a match and side edges, an inner node never."""
     store = cycle_graphs(8, 72, 2000, seed=0)
     batch = store.batch()
     degree = torch.bincount(batch.edge_index[0], minlength=batch.num_nodes).double()
@@ -226,7 +226,7 @@ def test_counting_finds_a_shortcut_in_independent_but_not_in_matched_graphs(k: i
 
 @pytest.mark.parametrize("balance", BALANCES)
 @pytest.mark.parametrize(("k", "n"), CELLS)
-def test_few_graphs_are_drawn_in_vain(
+def test_few_graphs_are_discarded(
     k: int, n: int, balance: Balance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work bound: the graphs drawn for one block of 1024 stay below 16 blocks."""

@@ -1,4 +1,4 @@
-"""Molecules: features by hand, row order, reasons, and independence of how a SMILES is written."""
+"""Molecules: features by hand, row order, reasons, and invariance to the form of a SMILES."""
 
 from __future__ import annotations
 

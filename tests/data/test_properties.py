@@ -1,4 +1,4 @@
-"""The graph-properties benchmark: the published graphs, targets against networkx, the metric."""
+"""The graph-properties benchmark: published graphs, targets compared with networkx, the metric."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARTS = (("train", range(15, 25), 512), ("val", range(15, 20), 128), ("test", ra
 
 
 class Generated(NamedTuple):
-    """The benchmark, generated once: as drawn, with unscaled targets, and as it is used."""
+    """The benchmark, generated once: as drawn, with unscaled targets, and as used."""
 
     drawn: list[RandomGraphs]
     unscaled: list[GraphStore]
@@ -60,7 +60,7 @@ def generated() -> Generated:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A benchmark of the same form with fewer graphs."""
+    """The same benchmark with fewer graphs."""
     for name, sizes, count in (
         ("_TRAIN", range(15, 25), 24),
         ("_VAL", [15], 8),
@@ -88,7 +88,7 @@ def node_sizes(store: GraphStore) -> torch.Tensor:
     return store.num_nodes.repeat_interleave(store.num_nodes)
 
 
-def test_every_published_graph_value_and_source_comes_out_bit_for_bit(
+def test_published_graphs_values_and_sources_are_reproduced_bit_for_bit(
     generated: Generated,
 ) -> None:
     published = np.load(published_file())
@@ -104,7 +104,7 @@ def test_every_published_graph_value_and_source_comes_out_bit_for_bit(
     assert next(drawn, None) is None
 
 
-def test_every_published_target_comes_out(generated: Generated) -> None:
+def test_published_targets_are_reproduced(generated: Generated) -> None:
     published = np.load(published_file())
     node_scale = torch.from_numpy(published["train_node_targets"]).amax(0)
     graph_scale = torch.from_numpy(published["train_graph_targets"]).amax(0)
@@ -143,7 +143,7 @@ def test_targets_are_divided_by_the_published_maxima(generated: Generated) -> No
     assert torch.equal(first.edge_index, train.edge_index[:, : first.edge_index.size(1)])
 
 
-def test_parts_have_the_published_sizes(generated: Generated) -> None:
+def test_splits_have_the_published_sizes(generated: Generated) -> None:
     for name, sizes, count in PARTS:
         store: GraphStore = getattr(generated.splits, name)
         assert store.num_nodes.tolist() == [n for n in sizes for _ in range(count)]
@@ -202,11 +202,10 @@ def test_splits_with_the_correct_label(few: None) -> None:
 
 
 @pytest.mark.parametrize("n", [6, 15, 17, 24])
-def test_structures_that_networkx_still_builds_alike(n: int) -> None:
+def test_structures_that_networkx_builds_in_the_same_way(n: int) -> None:
     divisor = {6: 2, 15: 3, 17: 1, 24: 4}[n]
     for seed in range(40, 70):
-        streams = _Streams()
-        streams.reseed(seed)
+        streams = _Streams(seed)
         p = random.Random(seed).random() * n / n
         assert _graph(n, properties_random._erdos_renyi(n, streams)).edges == (
             nx.fast_gnp_random_graph(n, p, seed=seed).edges
@@ -228,9 +227,8 @@ def test_structures_that_networkx_still_builds_alike(n: int) -> None:
 
 
 def test_barabasi_albert_starts_from_isolated_nodes() -> None:
-    streams = _Streams()
     for seed in range(60):
-        streams.reseed(seed)
+        streams = _Streams(seed)
         edges = properties_random._barabasi_albert(17, streams)
         m = int(random.Random(seed).random() * 16) + 1
         older: list[set[int]] = [set() for _ in range(17)]
@@ -242,9 +240,8 @@ def test_barabasi_albert_starts_from_isolated_nodes() -> None:
 
 @pytest.mark.parametrize("builder", ["_caterpillar", "_lobster"])
 def test_caterpillars_and_lobsters_are_trees_that_shrink_to_a_path(builder: str) -> None:
-    streams = _Streams()
     for seed in range(30):
-        streams.reseed(seed)
+        streams = _Streams(seed)
         graph = _graph(19, getattr(properties_random, builder)(19, streams))
         assert nx.is_tree(graph)
         for _ in range(1 if builder == "_caterpillar" else 2):
@@ -284,7 +281,7 @@ def test_larger_test_sets_continue_the_benchmark(few: None) -> None:
 
 
 def test_mean_predictor_has_the_known_errors(generated: Generated) -> None:
-    """Predicted is the mean over training graphs, for node targets of their means over nodes."""
+    """Predict the mean over training graphs; for node targets, of the means over nodes."""
     train, test = generated.splits.train, generated.splits.test
     weight = 1 / (node_sizes(train).double() * len(train))
     node_mean = (train.y_node.double() * weight[:, None]).sum(0)

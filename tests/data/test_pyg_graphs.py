@@ -1,4 +1,4 @@
-"""Graphs of PyTorch Geometric, taken or refused."""
+"""Graphs of PyTorch Geometric are converted or refused."""
 
 from __future__ import annotations
 

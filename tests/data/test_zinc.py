@@ -1,4 +1,4 @@
-"""ZINC: PyG's molecules, packed; nothing is written outside the cache."""
+"""ZINC equals PyG's molecules; nothing is written outside the cache."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Splits, Path]:
 
 
 def trusted(data_dir: str | Path | None = None, *, subset: bool = True) -> Splits:
-    """The data, raw files in a folder of the user's included."""
+    """The data, with trust in the raw files of the folder."""
     return zinc_splits(data_dir, subset=subset, trust_pickle=True)
 
 
@@ -84,14 +84,14 @@ def write_raw(raw: Path) -> Path:
 
 
 def download(self: Any) -> None:
-    """Takes the place of PyG's download."""
+    """Replaces PyG's download."""
     folder = Path(self.raw_dir)
     folder.rmdir()
     write_raw(folder)
 
 
 def contents(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every path below a folder with its size and time of change."""
+    """All paths in a folder with size and modification time."""
     return {
         str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
         for path in [folder, *folder.rglob("*")]
@@ -312,7 +312,7 @@ def _never(self: object) -> None:
 
 
 class Malicious:
-    """An object whose pickle makes a file when it is read."""
+    """An object whose pickle creates a folder when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -337,7 +337,7 @@ def test_a_pickle_of_a_folder_is_not_read(tmp_path: Path, cache: Path, subset: b
     assert str(raw) in str(caught.value)
     assert not mark.exists()
     assert list(cache.iterdir()) == []
-    with pytest.raises(InputError, match="cannot be read"):  # the pickle does what it threatens to
+    with pytest.raises(InputError, match="cannot be read"):  # the pickle runs its code
         trusted(tmp_path / "data", subset=subset)
     assert mark.exists()
 

@@ -1,4 +1,4 @@
-"""ZINC's representation: by hand, and against all 12,000 graphs of the benchmark if they are there.
+"""ZINC's representation: by hand, and compared with the graphs of the benchmark if available.
 
 The folder is `zinc` in the one that SMPGNN_DATA names, with zinc12k.npz and zinc12k.csv.gz.
 """

@@ -6,8 +6,6 @@ import json
 import random
 import resource
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from processes import Fork, finish
 from safetensors.torch import load_file, save_file
 from small_runs import CYCLES, lines, rings
 
@@ -264,7 +263,7 @@ def test_a_header_nested_without_end(result: Result, tmp_path: Path) -> None:
 def test_every_network_is_checked_before_it_is_built(model: str, tmp_path: Path) -> None:
     from smpgnn.data.pyg import graphs_from_pyg
     from smpgnn.data.targets import TargetSpec
-    from smpgnn.training.prepare import prepare_store
+    from smpgnn.training.own_data import prepare_store
     from smpgnn.training.saved import SavedModel
 
     options = GraphsOptions().changed(model=model, hidden_channels=8, num_layers=2)
@@ -337,11 +336,5 @@ def test_the_command_line_says_one_sentence(run: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-5] ^= 4
     path.write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "smpgnn", "info", str(run)], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == (
-        f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it again.\n"
-    )
+    said = f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it again.\n"
+    assert finish(Fork(["info", run])) == (2, "", said)

@@ -1,4 +1,4 @@
-"""The baselines of the paper, in the same frame."""
+"""The baselines of the paper, in the architecture of SMP."""
 
 from smpgnn.baselines.gin import GIN
 

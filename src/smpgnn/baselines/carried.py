@@ -1,7 +1,7 @@
-"""What a baseline carries from layer to layer beside its node rows: states of edges, of cliques, ….
+"""Contexts that carry more than node rows from layer to layer: states of edges, of cliques, ….
 
-The frame passes contexts from a layer through norm and residual to the next layer, and knows rows
-only. A `CarryingContext` keeps the rest on the way, so baselines need no frame of their own.
+The backbone applies norm and residual to the rows only. A `CarryingContext` passes its other fields
+through unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from smpgnn.contexts.layout import RowLayout
 
 @dataclass(frozen=True, eq=False)
 class CarryingContext(LocalContext):
-    """A context with more fields, which `with_rows` and `measured` keep as they are."""
+    """A context with more fields, which `with_rows` and `measured` keep."""
 
     def with_rows(self, rows: Tensor) -> CarryingContext:
         return replace(self, rows=rows, moments=None)
@@ -27,9 +27,9 @@ class CarryingContext(LocalContext):
 
 
 def normalize(norm: nn.Module, values: Tensor, layout: RowLayout) -> Tensor:
-    """A norm of rows (`smpgnn.layers.norm.row_norm`) on values that are no node rows, [P, C].
+    """Apply a norm of rows (`smpgnn.layers.norm.row_norm`) to other values, [P, C].
 
-    `layout` has them as contexts of one row each. Those of padding become zero.
+    `layout` describes them as contexts of one row each. Padding becomes zero.
     """
     context: LocalContext = norm(LocalContext(values, layout))
     unowned = layout.unowned

@@ -1,4 +1,4 @@
-"""Cliques of junction trees beside their atoms, and what passes between both (for MPNN-JT)."""
+"""The cliques of junction trees, and means between cliques and atoms (for MPNN-JT)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from smpgnn.ops.sparse import sparse_apply
 
 @dataclass(frozen=True, eq=False)
 class Cliques:
-    """The cliques of a batch of graphs, the atoms they have, and the trees that join them.
+    """The cliques of a batch of graphs, their atoms, and the trees that connect them.
 
     `trees` has a row for every clique; `members` sums over the atoms of every clique, `homes` over
     the cliques of every atom. Shape: kind [T] (see `JunctionTree`).
@@ -38,12 +38,12 @@ class Cliques:
         return sparse_apply(values, self.members, self.homes) / self._sizes[0].to(values.dtype)
 
     def to_atoms(self, values: Tensor) -> Tensor:
-        """The mean over the cliques of every atom, [T, C] to [N, C]; zero where it has none."""
+        """The mean over the cliques of every atom, [T, C] to [N, C]; zero if there is none."""
         return sparse_apply(values, self.homes, self.members) / self._sizes[1].to(values.dtype)
 
     @cached_property
     def _sizes(self) -> tuple[Tensor, Tensor]:
-        """How many members [T, 1] and homes [N, 1] there are, at least 1."""
+        """The number of members [T, 1] and homes [N, 1], at least 1."""
         members, homes = self.members.ptr.diff(), self.homes.ptr.diff()
         return members.clamp(min=1).unsqueeze(1), homes.clamp(min=1).unsqueeze(1)
 
@@ -73,12 +73,12 @@ class JunctionTrees(GraphStructure[Cliques]):
 
 
 class PreparedTrees(PreparedStructure[Cliques]):
-    """The junction trees of a data set as graphs of a store, and the atoms of their cliques.
+    """The junction trees of a data set, as graphs of a store, and the atoms of their cliques.
 
     Args:
         found: the cliques of all graphs.
         topology: the graphs.
-        graphs: the most that a batch has.
+        graphs: the most graphs in a batch.
     """
 
     def __init__(self, found: Cliques, topology: Topology, graphs: int) -> None:
@@ -93,8 +93,8 @@ class PreparedTrees(PreparedStructure[Cliques]):
         )
         rows = NodeAxes(store)
         self._trees = PaddedStore(store, Capacity.of(store, graphs, rows), rows)
-        # Pairs of an atom and a clique: atoms clique by clique, and cliques atom by atom, in the
-        # numbers of their graph. All tables have one entry more, for what is not there.
+        # Pairs of an atom and a clique: atoms sorted by clique and cliques sorted by atom, as
+        # indices within their graph. All tables have one more entry, for padding.
         graph = trees.batch.repeat_interleave(members)
         atom = found.members.index - topology.graph_ptr[graph]
         clique = found.homes.index - trees.graph_ptr[graph]
@@ -119,7 +119,7 @@ class PreparedTrees(PreparedStructure[Cliques]):
         ends, last = size.cumsum(0), self._pairs.size(1) - 1
         owner, pair = find_entries(ends, first + size - ends, self._places, last)
         shift = torch.stack([batch.topology.graph_ptr[:-1], trees.topology.graph_ptr[:-1]])
-        # Pairs that are not there have an atom and a clique that are not there either.
+        # The atom and the clique of padding are padding, too.
         atom, clique = self._pairs.index_select(1, pair) + shift.index_select(1, owner)
         return Cliques(
             kind,

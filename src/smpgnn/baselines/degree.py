@@ -1,4 +1,4 @@
-"""GIN + degree: GIN whose nodes know their degree from the start."""
+"""GIN + degree: GIN with the degree of each node as a feature."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class DegreeGIN(OwnInput, GIN):
 
     .. math:: h_i^{(0)} = [1,\ x_i,\ \text{onehot}(\min(d_i, D))]
 
-    d_i counts the edges that arrive at i. Invariant; a weak identifier, as nodes of equal degree
-    stay alike. Memory a layer Θ(n c), time Θ(m c + n c²), as GIN.
+    d_i counts the edges that arrive at i. The network is invariant; nodes of equal degree share
+    their identifier. Memory per layer Θ(n c), time Θ(m c + n c²), as GIN.
 
     Args:
         in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
-        max_degree: D, the last class, which holds all larger degrees too.
+        max_degree: D, the last class, which also stands for all larger degrees.
         options: level, dropout, extractor_channels, shared_extractor, norm, residual, as in `SMP`.
 
     Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.

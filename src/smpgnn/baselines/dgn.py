@@ -1,4 +1,4 @@
-"""DGN (Beaini et al., 2020) in the frame of SMP: aggregation along Laplacian eigenvectors."""
+"""DGN (Beaini et al., 2020) in the architecture of SMP: aggregation along eigenvectors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"mean|max|min|(av|dx)([1-9]\d*)")
 
 
 class DGNLayer(SMPLayer):
-    r"""Messages averaged and differentiated along the lowest eigenvectors of the Laplacian.
+    r"""Averages and derivatives of messages along the lowest eigenvectors of the Laplacian.
 
     .. math::
         x_i' = \text{relu}\Bigl(W\, \bigl[x_i, \{s(d_i)\, \phi_i\}_{s \in S, \phi \in \Phi}\bigr]
@@ -38,8 +38,8 @@ class DGNLayer(SMPLayer):
             - \Bigl(\sum_{j \in N_i} \hat F^k_{ij}\Bigr) x_i\Bigr|, \qquad
         \hat F^k_{ij} = \frac{\varphi^k_j - \varphi^k_i}{\sum_l |\varphi^k_l - \varphi^k_i| + ε}
 
-    The sign of an eigenvector φ is arbitrary; absolute values make it irrelevant. See
-    `directional_fields` for eigenvectors that are not determined, and for the cost of finding them.
+    The absolute values make the result independent of the sign of an eigenvector φ. See
+    `directional_fields` for eigenvectors that are not unique, and for the cost of finding them.
     Complexity: memory m c + 9 n c (3 aggregators times 3 scalers), time m c + 9 n c².
 
     Args:
@@ -100,7 +100,7 @@ class DGNLayer(SMPLayer):
         return context.with_rows(F.relu(rows))
 
     def _aggregate(self, name: str, message: Tensor, x: Tensor, index: ContextIndex) -> Tensor:
-        """What an aggregator makes of the messages, [E, C] to [N, C]."""
+        """The messages aggregated in the way of this name, [E, C] to [N, C]."""
         edges, number = index.edges, _direction(name)
         if name == "mean":
             return edges.sum(message) / index.topology.degree.clamp(min=1).unsqueeze(1)
@@ -129,7 +129,7 @@ class DGN(MPNN):
 
 
 class MultiTaskDGN(MultiTaskMPNN):
-    """DGN for several targets at once, in the frame of `MultiTaskSMP`.
+    """DGN for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, `aggregators` and `degrees`. Random identifiers: as in `MultiTaskGINE`.
     """
@@ -142,7 +142,7 @@ class MultiTaskDGN(MultiTaskMPNN):
 
 
 def _direction(name: str) -> int:
-    """The number of the eigenvector that an aggregator needs; 0: none."""
+    """Which eigenvector an aggregator needs: 1, 2, …; 0 for none."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise InputError(

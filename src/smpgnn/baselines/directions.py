@@ -36,7 +36,7 @@ class DirectionalFields(GraphStructure[Tensor]):
 
 
 class PreparedFields(PreparedStructure[Tensor]):
-    """The fields on all edges of a data set, and none on what is no edge of it."""
+    """The fields on all edges of a data set, and zero on padding."""
 
     def __init__(self, fields: Tensor) -> None:
         self._fields = torch.cat([fields, fields.new_zeros(1, fields.size(1))])
@@ -52,15 +52,15 @@ def directional_fields(topology: Topology, count: int) -> Tensor:
               {\sum_{l \in N_i} |\varphi^k_l - \varphi^k_i| + 10^{-5}}
 
     where :math:`\varphi^k` is the eigenvector of L = D − A with the k-th smallest eigenvalue above
-    zero, of norm 1 and arbitrary sign, and j sends to i. L is that of the connected component of a
-    node, edges taken as undirected and once, so that parts of a graph do not disturb each other.
+    zero, of norm 1 and arbitrary sign, and j sends to i. L is the Laplacian of the connected
+    component of a node, with edges undirected and without repetitions.
 
-    Where an eigenvalue is that of several eigenvectors (rings, stars, …), any rotation of them
-    would do as well, and a field would depend on the order of the nodes; such a field is zero, as
-    is one that a component is too small to have. (The authors take what their solver gives.)
+    If an eigenvalue has several eigenvectors (rings, stars, …), their choice depends on the order
+    of the nodes; the field is zero then. It is also zero if the component has too few nodes. (The
+    authors take what their solver returns.)
 
-    Cost: n³ a component (about a millisecond a molecule, on the CPU), once for each graph as long
-    as the process lives: results are kept by the edges of the graph (see `per_graph.CACHE_SIZE`).
+    Cost: n³ per component (about a millisecond per molecule on the CPU), once per graph and
+    process: results are cached by the edges of the graph (see `per_graph.CACHE_SIZE`).
 
     Returns: [E, count], float64, without gradient.
     """
@@ -84,7 +84,7 @@ def _fields(key: GraphKey, count: int) -> NDArray[np.float64]:
 
 
 def eigenvectors(num_nodes: int, pairs: list[tuple[int, int]], count: int) -> NDArray[np.float64]:
-    """The lowest eigenvectors but the constant, of each component; zero if not determined."""
+    """The lowest nonconstant eigenvectors of each component; zero if not unique."""
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     adjacency = np.zeros((num_nodes, num_nodes))
     adjacency[ends[:, 0], ends[:, 1]] = adjacency[ends[:, 1], ends[:, 0]] = 1.0
@@ -97,7 +97,7 @@ def eigenvectors(num_nodes: int, pairs: list[tuple[int, int]], count: int) -> ND
     for number in range(parts):
         nodes = np.flatnonzero(part == number)
         part_laplacian = torch.from_numpy(laplacian[np.ix_(nodes, nodes)])
-        # Not NumPy's: its many threads are ten times slower on such small matrices.
+        # NumPy's solver is ten times slower on such small matrices, for its many threads.
         values, basis = (found.numpy() for found in torch.linalg.eigh(part_laplacian))
         near = np.diff(values, append=np.inf) < GAP  # to the next one above
         for k in range(1, min(count + 1, len(nodes))):

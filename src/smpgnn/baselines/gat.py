@@ -1,4 +1,4 @@
-"""GAT (Veličković et al., 2018) in the frame of SMP: PyTorch Geometric's, with faster sums."""
+"""GAT (Veličković et al., 2018) in the architecture of SMP."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class GATLayer(SMPLayer):
         \alpha_{ij} = \text{softmax}_j\bigl(\text{leakyrelu}(
             a_r^\top W x_i + a_s^\top W x_j + a_e^\top W_e y_{ij})\bigr)
 
-    Each head has its own W and a, and an equal part of the channels; the edge feature of a node
-    with itself is the mean of those that arrive. Self loops of the graph count once. Weights and
-    results are those of PyTorch Geometric's `GATConv`. Complexity: memory n c + m c, time
-    m c + n c².
+    Each head has its own W and a, and an equal share of the channels. For the node itself,
+    :math:`y_{ii}` is the mean of the features of its edges; self loops of the graph are ignored.
+    Weights and results are those of PyTorch Geometric's `GATConv`, whose forward pass waits for the
+    GPU. Complexity: memory n c + m c, time m c + n c².
 
     Args:
         in_channels: width of the rows.
@@ -62,7 +62,7 @@ class GATLayer(SMPLayer):
         shape = self.heads, self.out_channels // self.heads
         values = conv.lin(context.rows).to(conv.bias.dtype).view(-1, *shape)  # [N, H, C]
         scores, own = self._scores(values, index, edge_attr)
-        # The softmax, relative to the score of the node itself, with no exponent above 0.
+        # The softmax of scores relative to that of the node itself; no exponent is above 0.
         scores = scores - edges.from_receivers(own)
         top = edges.max(scores.detach()).clamp(min=0)
         weights, own_weights = (scores - edges.from_receivers(top)).exp(), (-top).exp()
@@ -81,7 +81,7 @@ class GATLayer(SMPLayer):
         loop = (topology.sender == topology.receiver).unsqueeze(1)
         if edge_attr is not None:
             y = conv.lin_edge(edge_attr).to(values.dtype).view(-1, *conv.att_edge.shape[1:])
-            part = (y * conv.att_edge).sum(-1)  # [E, H]; of the mean edge feature it is the mean
+            part = (y * conv.att_edge).sum(-1)  # [E, H], linear in y
             arrived = edges.sum((~loop).to(part.dtype)).clamp(min=1)
             scores = scores + part
             own = own + edges.sum(part.masked_fill(loop, 0.0)) / arrived
@@ -97,7 +97,7 @@ class GAT(MPNN):
 
 
 class MultiTaskGAT(MultiTaskMPNN):
-    """GAT for several targets at once, in the frame of `MultiTaskSMP`.
+    """GAT for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, and `heads`. Random identifiers: as in `MultiTaskGINE`.
     """

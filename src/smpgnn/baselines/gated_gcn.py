@@ -1,4 +1,4 @@
-"""Gated-GCN (Bresson and Laurent, 2018; edge states: Dwivedi et al., 2020) in the frame of SMP."""
+"""Gated-GCN (Bresson and Laurent, 2018; Dwivedi et al., 2020) in the architecture of SMP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from smpgnn.models.backbone import Backbone
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
 
-#: Added to the sum of the gates, by which the sum of the values is divided.
+#: Added to the sum of the gates.
 EPSILON = 1e-6
 
 
@@ -30,17 +30,16 @@ class EdgeContext(CarryingContext):
 
 
 class GatedGCNLayer(SMPLayer):
-    r"""Neighbours weighted channel by channel with gates, which states of the edges open.
+    r"""The sum of the neighbours, weighted in each channel by gates computed from edge states.
 
     .. math::
         x_i' &= \text{relu}\Bigl(A x_i + \frac{\sum_{j \in N_i} \sigma(g_{ij}) \odot B x_j}
             {\sum_{j \in N_i} \sigma(g_{ij}) + 10^{-6}}\Bigr) \\
         e_{ij}' &= \text{relu}(g_{ij}), \qquad g_{ij} = C e_{ij} + D x_i + E x_j
 
-    all maps with biases. The first layer makes the states e of the edges from their features, or
-    from 1 where there are none. `ResGatedGraphConv` of PyTorch Geometric has neither edge states
-    nor the sum of the gates below the line, so this one is our own. Complexity: memory m c, time
-    m c² (C acts on edges).
+    where all maps have biases. The first layer computes the edge states e from the edge features,
+    or from 1 if there are none. (`ResGatedGraphConv` of PyTorch Geometric has no edge states and
+    does not normalise the gates.) Complexity: memory m c, time m c², as C acts on edges.
 
     Args:
         in_channels: width of the rows.
@@ -73,7 +72,7 @@ class GatedGCNLayer(SMPLayer):
         self.gate_sender = nn.Linear(in_channels, out_channels)  # E
 
     def follow(self, norm: str | None) -> None:
-        """Make this a later layer: take the edge states of the layer before, normalised."""
+        """Make this a later layer: it takes the normalised edge states of the layer before."""
         self.edge_encoder = None
         self.edge_norm = row_norm(norm, self.out_channels)
 
@@ -118,7 +117,7 @@ class GatedGCN(MPNN):
 
 
 class MultiTaskGatedGCN(MultiTaskMPNN):
-    """Gated-GCN for several targets at once, in the frame of `MultiTaskSMP`.
+    """Gated-GCN for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments. Random identifiers: as in `MultiTaskGINE`.
     """

@@ -1,4 +1,4 @@
-"""GIN (Xu et al., 2019) in the frame of SMP, for the baselines that add to its input."""
+"""GIN (Xu et al., 2019) in the architecture of SMP, for the baselines that extend its input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smpgnn.models.smp import MPNN
 
 
 class GINLayer(GINELayer):
-    """GIN convolution with eps 0 and a two-layer perceptron, on one row a node.
+    """The GIN convolution, with eps 0 and a two-layer MLP.
 
     Shapes: rows [N, in_channels] to [N, out_channels].
     """
@@ -23,6 +23,6 @@ class GINLayer(GINELayer):
 
 
 class GIN(MPNN):
-    """GIN with the extractors and head of `SMP`, so that only the convolution differs."""
+    """GIN with the extractors and head of `SMP`; only the convolution differs."""
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gin": GINLayer}

@@ -1,4 +1,4 @@
-"""GIN with edge features (GINE; Hu et al., 2020), and plain GIN where there are none."""
+"""GIN with edge features (GINE; Hu et al., 2020); without them, GIN."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ class GINELayer(SMPLayer):
         x_i' = \text{MLP}\Bigl(x_i + \sum_{j \in N_i} x_j\Bigr) \quad\text{or}\quad
         x_i' = \text{MLP}\Bigl(x_i + \sum_{j \in N_i} \text{relu}(x_j + W_e y_{ij} + b_e)\Bigr)
 
-    The convolutions are those of PyTorch Geometric (`GINConv`, `GINEConv`), with eps 0 and two
-    layers in the perceptron; their sums over neighbours are our own. Complexity: memory n c (with
-    edge features m c), time m c + n c².
+    The MLP has two layers. Weights and results are those of PyTorch Geometric's `GINConv` and
+    `GINEConv` with eps 0. Complexity: memory n c (with edge features m c), time m c + n c².
 
     Args:
         in_channels: width of the rows.
-        out_channels: width of the new rows, and of the perceptron.
+        out_channels: width of the new rows and of the hidden layer.
         edge_channels: number of edge features :math:`y_{ij}`; 0: none, plain GIN.
 
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
@@ -70,11 +69,13 @@ class GINE(MPNN):
 
 
 class MultiTaskGINE(MultiTaskMPNN):
-    """GIN for several targets at once, in the frame of `MultiTaskSMP`, whose arguments it takes.
+    """GIN for several targets at once, in the architecture of `MultiTaskSMP`.
 
-    The random identifiers of the graph-properties benchmark (Corso et al., 2020) are the uniform
-    value that its graphs have as a node feature, and of which one target is a function: nothing is
-    appended or redrawn here, and as a function of that value the network is equivariant.
+    Takes its arguments.
+
+    The random identifiers of the graph-properties benchmark (Corso et al., 2020) are a uniform node
+    feature of its graphs, on which one target depends. So nothing is appended or redrawn here, and
+    the network is equivariant.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gine": GINELayer}

@@ -1,4 +1,4 @@
-"""What baselines with an input of their own share: channels beside [1, x_i], drawn or not."""
+"""Baselines that add channels of their own to the input [1, x_i], random or not."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from smpgnn.models.smp import SMP, Reader
 
 @dataclass(frozen=True, eq=False)
 class InputIndex(ContextIndex):
-    """An index whose initial rows have the channels `extra` after [1, x_i]. Shape: extra [P, K].
+    """An index whose initial rows are [1, x_i, extra]; build it from another index with `on`.
 
-    All else is that of the index on which it is built with `on`.
+    Shape: extra [P, K].
     """
 
     extra: Tensor
@@ -37,13 +37,13 @@ class InputIndex(ContextIndex):
 class OwnInput(SMP):
     """A network that gives its first layer more than the caller's [1, x_i].
 
-    Override `extend`. Where the result depends on chance, `test_draws` results are averaged in eval
-    mode; in training there is one draw a call.
+    Override `extend`. Eval mode averages the results of `test_draws` calls of `extend`, for inputs
+    that are random; training uses one.
 
     Args:
         in_channels: node features of the caller.
         own_channels: channels that `extend` adds.
-        args, options: as in the network that this class is put before.
+        args, options: arguments of the network that this class extends.
     """
 
     test_draws: int = 1
@@ -54,7 +54,7 @@ class OwnInput(SMP):
         self.backbone.in_channels = in_channels  # what calls are checked against
 
     def extend(self, index: ContextIndex, draw: int) -> ContextIndex:
-        """The index with the network's own channels in the initial rows; `draw` counts from 0."""
+        """The index with the extra channels in the initial rows; `draw` is 0, 1, …."""
         raise NotImplementedError
 
     def forward(
@@ -69,7 +69,7 @@ class OwnInput(SMP):
         index: ContextIndex | None = None,
         reader: Reader | None = None,
     ) -> Tensor:
-        """One row of `out_channels` numbers for each graph or node; arguments as in `SMP`."""
+        """One row of `out_channels` numbers per graph or node; arguments as in `SMP`."""
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
@@ -86,14 +86,14 @@ class OwnInput(SMP):
 
 
 class RandomInput(OwnInput):
-    """A network whose own input is random.
+    """A network with random input channels.
 
-    In training, and in eval mode without a seed, numbers come from torch's generator, anew in every
-    call. With a seed, eval mode is repeatable: the numbers depend on the seed, the draw and the
-    place of a node in its graph only, on no batch mate and on no device.
+    In training, and in eval mode without a seed, every call draws new numbers from torch's
+    generator. With a seed, eval mode is reproducible: the numbers depend only on the seed, the draw
+    and the index of a node in its graph, not on the rest of the batch or the device.
 
     Args:
-        test_draws: draws whose results are averaged in eval mode.
+        test_draws: draws that eval mode averages.
         seed: of the draws in eval mode, or None.
     """
 
@@ -105,7 +105,7 @@ class RandomInput(OwnInput):
         self._streams: dict[int, Tensor] = {}
 
     def uniform(self, index: ContextIndex, draw: int) -> Tensor:
-        """A number from [0, 1) for each node, [N] float64."""
+        """A number in [0, 1) for each node, [N] float64."""
         topology = index.topology
         if self.training or self.seed is None:
             return torch.rand(topology.num_nodes, dtype=torch.float64, device=topology.device)
@@ -114,10 +114,10 @@ class RandomInput(OwnInput):
         return stream[onehot_identifiers(topology).clamp(max=stream.numel() - 1)]
 
     def _stream(self, draw: int, count: int, device: torch.device) -> Tensor:
-        """The first numbers of a draw; those once made are kept, on their device."""
+        """The first numbers of a draw, cached on their device."""
         kept = self._streams.get(draw)
         if kept is None or kept.numel() < count or kept.device != device:
-            # NumPy's stream: a longer one begins like a shorter one, which torch does not promise.
+            # A longer stream of NumPy starts with the shorter one; torch does not promise that.
             assert self.seed is not None
             numbers = np.random.default_rng([self.seed, draw]).random(count)
             kept = self._streams[draw] = torch.from_numpy(numbers).to(device)

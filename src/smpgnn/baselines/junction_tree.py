@@ -1,4 +1,4 @@
-"""MPNN-JT: messages on the atoms, on a junction tree, and between both (Fey et al., 2020)."""
+"""MPNN-JT: messages on the graph, on its junction tree, and between both (Fey et al., 2020)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class JunctionTreeLayer(SMPLayer):
         t_c' &= \text{relu}(\text{GIN}(\tilde t)_c) &
         x_i' &= \tilde x_i + \text{relu}(W_x\, \text{mean}_{c \ni i}\, t_c' + b_x)
 
-    The nodes c of the tree are rings and bonds (`tree_decomposition.decompose`); their first state
-    is an embedding of their kind. Complexity: memory n c (with edge features m c), time
-    m c + n c², and the decomposition once a graph.
+    The nodes c of the tree are rings and bonds (`tree_decomposition.decompose`), whose initial
+    state is an embedding of their kind. Complexity: memory n c (with edge features m c), time
+    m c + n c², and the decomposition once per graph.
 
     Args:
         in_channels: width of the rows.
@@ -72,7 +72,7 @@ class JunctionTreeLayer(SMPLayer):
         self.to_atoms = nn.Linear(out_channels, out_channels)
 
     def follow(self, norm: str | None) -> None:
-        """Make this a later layer: take the states of the tree from the layer before."""
+        """Make this a later layer: it takes the normalised states of the layer before."""
         self.clique_encoder = None
         self.clique_norm = row_norm(norm, self.out_channels)
 
@@ -105,8 +105,8 @@ class JunctionTreeLayer(SMPLayer):
 class JunctionTreeMPNN(MPNN):
     """MPNN-JT with the extractors and head of `SMP`, whose arguments it takes.
 
-    `norm` and `residual` act on the states of the tree as on rows. The extractors read the atoms,
-    which hear of the tree in every layer; the authors also pool the tree itself. For ZINC, 5 layers
+    `norm` and `residual` also apply to the states of the tree. The extractors read the atoms, which
+    hear from the tree in every layer; the authors also pool the tree itself. For ZINC, 5 layers
     of width 52 with `extractor_channels=64` and `shared_extractor=True` have about 100,000
     parameters.
     """

@@ -14,15 +14,15 @@ from smpgnn.models.smp import MPNN
 
 
 class MPNNSumLayer(PNALayer):
-    r"""Perceptrons in message and update, and the sum of the messages.
+    r"""MLPs in message and update, and the sum of the messages.
 
     .. math::
         x_i' = \text{relu}\Bigl(W\, \text{MLP}\bigl[x_i, \textstyle\sum_{j \in N_i} m_{ij}\bigr]
             \Bigr), \quad m_{ij} = \text{MLP}[x_i, x_j, W_e y_{ij}]
 
-    As in the benchmark, this is the layer of PNA with the sum as its only aggregator and no scaler
-    but 1, here with two layers in each perceptron: with one, the sum of the messages would be
-    linear. Complexity: memory m c, time m c².
+    As in the benchmark, this is the PNA layer with the sum as its only aggregator and 1 as its only
+    scaler. Each MLP has two layers here; with one, the messages would be linear. Complexity: memory
+    m c, time m c².
 
     Args, Shapes: as `PNALayer`; `degrees` has no effect.
     """
@@ -43,7 +43,7 @@ class MPNNSum(MPNN):
 
 
 class MultiTaskMPNNSum(MultiTaskMPNN):
-    """MPNN (sum) for several targets at once, in the frame of `MultiTaskSMP`.
+    """MPNN (sum) for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments. Random identifiers: as in `MultiTaskGINE`.
     """

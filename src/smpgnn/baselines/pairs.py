@@ -1,8 +1,8 @@
-"""What the baselines of order two share: a matrix for each graph, laid out as one-hot contexts.
+"""Baselines of order two: features of all pairs of nodes, in the rows of one-hot contexts.
 
-T[i, j] is the row of node j in the context of node i, so a batch holds the n² pairs of each graph
-and nothing else: perceptrons, means and norms meet no padding. Only the factors of a matrix product
-are padded, with zeros, which add nothing to it.
+T[i, j] is the row of node j in the context of node i, so a batch has n² rows per graph, and MLPs,
+means and norms need no masks. Only the factors of a matrix product are dense [B, C, n, n], with
+zeros around the smaller graphs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from smpgnn.ops.sparse import sparse_apply
 
 
 class PairIndex(InputIndex):
-    """One-hot contexts as matrices; the extra channel of the initial rows is the adjacency matrix.
+    """One-hot contexts as matrices, with the adjacency matrix as extra channel of the initial rows.
 
-    A[i, j] counts the edges from j to i. Build it with `PairIndex.of`. Rows that no context owns
-    (padding of a batch of fixed size) are pairs of nobody, and lie somewhere past the last graph.
+    A[i, j] counts the edges from j to i. Build it with `PairIndex.of`.
     """
 
     @classmethod
@@ -51,20 +50,20 @@ class PairIndex(InputIndex):
 
     @cached_property
     def _ranks(self) -> tuple[Tensor, Tensor]:
-        """The places of i and j in their graph for each pair, both [P]."""
+        """The indices of i and j within their graph for each pair, both [P]."""
         rank = onehot_identifiers(self.topology)
         return take(rank, self.table.owner), take(rank, self.described)
 
     @cached_property
     def _transpose(self) -> SparseSum:
-        """Where the pair (j, i) lies, for each pair (i, j)."""
+        """From each row (i, j) to the row (j, i)."""
         place = torch.arange(self.num_rows + 1, device=self.topology.device)
         at = take(self.table.ptr, self.described) + self._ranks[0]
         return SparseSum(place, at.clamp(max=self.num_rows - 1), form="spread")
 
     @cached_property
     def _dense(self) -> Dense:
-        """Matrices [B, n, n] with n the largest number of nodes, made even for tensor cores."""
+        """Matrices [B, n, n], with n the most nodes of a graph, rounded up for tensor cores."""
         topology, ptr = self.topology, self.table.ptr
         width = 8 * -(-self.graphs.largest // 8)
         node = torch.arange(width, device=topology.device)
@@ -91,9 +90,10 @@ class PairIndex(InputIndex):
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         r"""The matrix product in each channel, :math:`\sum_k L_{ik} R_{kj} / \sqrt n`.
 
-        Dividing by √n, which the original methods do not, keeps the scale when graphs grow.
+        Dividing by √n, which the original methods do not, keeps the scale when graphs grow. Memory
+        of each factor: B · (largest n)² · C.
 
-        Shapes: left, right [P, C] to [P, C]; takes memory of B · (largest n)² · C a factor.
+        Shapes: left, right [P, C] to [P, C].
         """
         factors = (self._dense.spread(rows).permute(0, 3, 1, 2) for rows in (left, right))
         full = torch.matmul(*factors)  # [B, C, n, n]
@@ -102,12 +102,11 @@ class PairIndex(InputIndex):
 
 
 class PairNetwork(OwnInput):
-    r"""The frame of `SMP` for layers of order two, with the adjacency matrix as part of the input.
+    r"""The architecture of `SMP` for layers of order two, which read the adjacency matrix.
 
     .. math:: T^{(0)}[i, j, :] = [\delta_{ij},\ \delta_{ij} x_i,\ A_{ij}]
 
-    A is the adjacency matrix; padding enters no product, mean or norm. A network names its only
-    layer in `layer_types`.
+    A is the adjacency matrix. A network names its only layer in `layer_types`.
 
     Args:
         in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
@@ -130,6 +129,6 @@ class PairNetwork(OwnInput):
 
 
 def refuse_edge_features(name: str, edge_channels: int) -> None:
-    """Layers of order two know edges by the adjacency matrix only."""
+    """Layers of order two see edges only in the adjacency matrix."""
     if edge_channels:
         raise InputError(f"edge_channels={edge_channels}: {name} takes no edge features.")

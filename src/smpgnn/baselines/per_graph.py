@@ -1,4 +1,4 @@
-"""Graphs of a batch one by one, in a form that can be the key of a cache."""
+"""The graphs of a batch one by one, as keys of a cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from smpgnn.contexts.topology import Topology
 
-#: Graphs whose structure is remembered between calls; one takes about a kilobyte.
+#: Graphs whose structure is cached; one takes about a kilobyte.
 CACHE_SIZE = 2**18
 
 
@@ -27,13 +27,13 @@ class GraphKey:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The pairs a < b that are joined, in either direction, each once; no self loops."""
+        """The undirected edges (a, b), a < b, each once, without self loops."""
         joined = {(min(a, b), max(a, b)) for a, b in self.edge_index.T.tolist() if a != b}
         return sorted(joined)
 
 
 def split_graphs(topology: Topology) -> tuple[list[GraphKey], NDArray[np.int64]]:
-    """The graphs of a batch, and the numbers of their edges, graph after graph, [E]."""
+    """The graphs of a batch, and the indices of their edges sorted by graph, [E]."""
     edge_index = topology.edge_index.cpu().numpy()
     graph = topology.batch.cpu().numpy()[edge_index[1]]
     order = np.argsort(graph, kind="stable")

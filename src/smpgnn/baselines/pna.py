@@ -1,4 +1,4 @@
-"""PNA (Corso et al., 2020) in the frame of SMP: PyTorch Geometric's, with faster sums."""
+"""PNA (Corso et al., 2020) in the architecture of SMP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGGREGATORS = ("mean", "min", "max", "std")
 SCALERS = ("identity", "amplification", "attenuation")
 #: Variances up to this count as zero, as in PyTorch Geometric.
 LEAST_VARIANCE = 1e-5
-#: All nodes with two neighbours: about what molecules have.
+#: All nodes have two neighbours, about as in molecules.
 DEFAULT_DEGREES = (0, 0, 1)
 
 
@@ -32,9 +32,9 @@ class PNALayer(SMPLayer):
         x_i' = \text{relu}\Bigl(W\, \bigl[x_i, \{s(d_i)\, \phi(\{m_{ij}\}_{j \in N_i})\}
             _{s \in S, \phi \in \Phi}\bigr]\Bigr), \quad m_{ij} = W_m [x_i, x_j, W_e y_{ij}]
 
-    with aggregators mean, min, max and standard deviation and scalers 1,
+    with the aggregators mean, min, max and standard deviation and the scalers 1,
     :math:`\log(d_i + 1)/\delta` and :math:`\delta/\log(d_i + 1)`, where δ is the mean of
-    :math:`\log(d + 1)` over the nodes of the training set. δ is a buffer, saved with the weights.
+    :math:`\log(d + 1)` over the nodes of the training set, a buffer that is saved with the weights.
     Weights and results are those of PyTorch Geometric's `PNAConv` with one tower. Complexity:
     memory m c + 12 n c (4 aggregators times 3 scalers), time m c² + 12 n c².
 
@@ -42,8 +42,8 @@ class PNALayer(SMPLayer):
         in_channels: width of the rows.
         out_channels: width of the new rows.
         edge_channels: number of edge features :math:`y_{ij}`; 0: none.
-        degrees: how many nodes of the training set have degree 0, 1, 2, …; only δ depends on it,
-            a factor that weights can take over. Where not given: all have degree 2.
+        degrees: how many nodes of the training set have degree 0, 1, 2, …, which determines δ; all
+            have degree 2 by default.
 
     Shapes: rows [N, in_channels] to [N, out_channels]; edge_attr [E, edge_channels].
     """
@@ -91,7 +91,7 @@ class PNALayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        # The variance, mean(m²) − mean(m)², would be lost in bfloat16: no autocast in here.
+        # No autocast: in bfloat16 the variance mean(m²) − mean(m)² would be lost.
         conv, edges = self.conv, index.edges
         with torch.autocast(context.rows.device.type, enabled=False):
             x = context.rows.to(conv.lin.weight.dtype)
@@ -103,7 +103,7 @@ class PNALayer(SMPLayer):
         return context.with_rows(F.relu(rows))
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
-        """All aggregators, then all again for each scaler, side by side: [E, C] to [N, 12 C]."""
+        """All aggregators with the first scaler, then with the others: [E, C] to [N, 12 C]."""
         edges, degree = index.edges, index.topology.degree.clamp(min=1).unsqueeze(1)
         mean, squares = (edges.sum(m) / degree for m in (message, message.square()))
         variance = (squares - mean.square()).clamp(min=LEAST_VARIANCE)
@@ -127,7 +127,7 @@ class PNA(MPNN):
 
 
 class MultiTaskPNA(MultiTaskMPNN):
-    """PNA for several targets at once, in the frame of `MultiTaskSMP`.
+    """PNA for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, and `degrees`. Random identifiers: as in `MultiTaskGINE`.
     """
@@ -140,16 +140,16 @@ class MultiTaskPNA(MultiTaskMPNN):
 
 
 def scaled_by_degree(found: Tensor, topology: Topology, delta: Tensor) -> Tensor:
-    """What nodes aggregate, with each scaler: 1, log(d + 1)/δ, δ/log(d + 1); [N, K] to [N, 3 K].
+    """Aggregated values times the scalers 1, log(d + 1)/δ and δ/log(d + 1), [N, K] to [N, 3 K].
 
-    A node without neighbours has zeros: any factor will do, but not 1/0.
+    Nodes without neighbours have zeros; any finite scaler will do for them.
     """
     log = (topology.degree.clamp(min=1) + 1).to(found.dtype).log().unsqueeze(1)
     return torch.cat([found, found * (log / delta), found * (delta / log)], 1)
 
 
 def set_degrees(network: MPNN | MultiTaskMPNN, degrees: Sequence[int] | Tensor) -> None:
-    """Tell all layers of a network, of PNA or DGN, the degrees of the training set."""
+    """Set the degrees of the training set in all layers of a PNA or DGN."""
     for layer in network.backbone.layers:
         layer.set_degrees(degrees)  # type: ignore[operator]
 
@@ -167,7 +167,7 @@ def mean_log_degree(degrees: Sequence[int] | Tensor | None) -> float:
 
 
 def checked_degrees(degrees: Sequence[int] | Tensor | None) -> Tensor:
-    """A histogram of degrees as a tensor; refused where all nodes are isolated, as δ would be 0."""
+    """A histogram of degrees as a tensor; refused if all nodes are isolated, as δ would be 0."""
     histogram = torch.as_tensor(DEFAULT_DEGREES if degrees is None else degrees, device="cpu")
     bad = histogram.dim() != 1 or bool((histogram < 0).any()) or not bool(histogram[1:].any())
     if bad:

@@ -1,4 +1,4 @@
-"""PPGN: provably powerful graph networks, which multiply matrices of node pairs."""
+"""PPGN: provably powerful graph networks, with matrix products over pairs of nodes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class PPGNLayer(SMPLayer):
 
     .. math:: T' = m_4\bigl([\,m_1(T)\,@\,m_2(T) / \sqrt n,\ T\,]\bigr)
 
-    m_k are two-layer perceptrons on the channels of each pair, @ is the matrix product in each
-    channel; √n is ours, and m_3 of the paper is the identity, as in the code of both papers.
-    Memory Θ(n² c), time Θ(n³ c + n² c²).
+    m_k are two-layer MLPs on each pair and @ is the matrix product in each channel. √n is ours; the
+    m_3 of the paper is the identity, as in the authors' code. Memory Θ(n² c), time
+    Θ(n³ c + n² c²).
 
     Args:
         in_channels: width of the pairs.
@@ -35,9 +35,9 @@ class PPGNLayer(SMPLayer):
         super().__init__("sum")
         refuse_edge_features("PPGN", edge_channels)
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.m1 = _perceptron(in_channels, out_channels)
-        self.m2 = _perceptron(in_channels, out_channels)
-        self.m4 = _perceptron(out_channels + in_channels, out_channels)
+        self.m1 = _mlp(in_channels, out_channels)
+        self.m2 = _mlp(in_channels, out_channels)
+        self.m4 = _mlp(out_channels + in_channels, out_channels)
 
     def forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
@@ -54,7 +54,7 @@ class PPGN(PairNetwork):
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"ppgn": PPGNLayer}
 
 
-def _perceptron(in_channels: int, out_channels: int) -> nn.Sequential:
+def _mlp(in_channels: int, out_channels: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels)
     )

@@ -1,4 +1,4 @@
-"""GIN + random identifiers: GIN whose nodes draw a number to be told apart by."""
+"""GIN + random identifiers: GIN with a random number as a feature of each node."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ class RandomIdentifierGIN(RandomInput, GIN):
 
     .. math:: h_i^{(0)} = [1,\ x_i,\ r_i], \quad r_i \sim \{0, \tfrac1K, \dots, \tfrac{K-1}K\}
 
-    Drawn anew in every call, in training and in eval mode (Sato et al., 2021; Murphy et al., 2019).
-    Not invariant: only the distribution of the result is, and with a seed, which repeats the
-    numbers by the place of a node, renaming the nodes changes it.
-    Memory a layer Θ(n c), time Θ(m c + n c²), as GIN.
+    Every call draws new numbers, in training and in eval mode (Sato et al., 2021; Murphy et al.,
+    2019). Only the distribution of the result is invariant. With a seed the numbers depend on the
+    index of a node, so renaming the nodes changes the result. Memory per layer Θ(n c), time
+    Θ(m c + n c²), as GIN.
 
     Args:
         in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
-        levels: K, how many values there are.
-        test_draws: in eval mode, the mean result of this many draws.
-        seed: makes eval mode repeatable and independent of the batch; None: drawn anew.
+        levels: K, the number of values.
+        test_draws: draws that eval mode averages.
+        seed: makes eval mode reproducible and independent of the batch; None: new numbers in each
+            call.
         options: level, dropout, extractor_channels, shared_extractor, norm, residual, as in `SMP`.
 
     Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.

@@ -1,4 +1,4 @@
-"""Relational pooling: GIN on numbered nodes, averaged over numberings."""
+"""Relational pooling: GIN on permuted one-hot identifiers, averaged over permutations."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class RelationalPooling(RandomInput, GIN):
     .. math:: \bar f(G) = \mathbb E_\pi f(G, \pi), \quad
               h_i^{(0)} = [1,\ x_i,\ \text{onehot}(\pi(i))]
 
-    π is a uniform permutation of the nodes of each graph: one a call in training (π-SGD), the mean
-    result of `permutations` draws in eval mode. Invariant in the limit of many draws only.
-    Memory a layer Θ(n c), time Θ(m c + n c²), as GIN, with a first layer of `max_nodes` channels;
-    in eval mode the time is that of `permutations` calls.
+    π is a uniform permutation of the nodes of each graph. Training draws one per call (π-SGD), eval
+    mode averages `permutations` draws. Only the limit of many draws is invariant. Memory per layer
+    Θ(n c), time Θ(m c + n c²), as GIN, with `max_nodes` more channels in the first layer; eval mode
+    takes the time of `permutations` calls.
 
     Args:
         in_channels, out_channels, hidden_channels, num_layers: as in `SMP`.
-        max_nodes: nodes of the largest graph there will be: the width of the one-hot identifiers.
+        max_nodes: nodes of the largest graph: the width of the one-hot identifiers.
         permutations: draws that eval mode averages.
-        seed: of the draws in eval mode, which make it repeatable and independent of the batch;
-            None: drawn anew in each call.
+        seed: makes eval mode reproducible and independent of the batch; None: new permutations in
+            each call.
         options: level, dropout, extractor_channels, shared_extractor, norm, residual, as in `SMP`.
 
     Shapes: x [N, in_channels] to [B, out_channels], or [N, out_channels] with level='node'.
@@ -61,7 +61,7 @@ class RelationalPooling(RandomInput, GIN):
         return InputIndex.on(index, self.permutation(index, draw).unsqueeze(1) == number)
 
     def permutation(self, index: ContextIndex, draw: int) -> Tensor:
-        """π(i) of each node, from 0 to one less than the size of its graph, [N]."""
+        """π(i) of each node, in 0, …, n − 1 of its graph, [N]."""
         topology = index.topology
         rank = onehot_identifiers(topology)
         if index.graphs.largest > self.max_nodes:
@@ -70,5 +70,5 @@ class RelationalPooling(RandomInput, GIN):
                 "make the network for the largest graph."
             )
         order = torch.argsort(self.uniform(index, draw))
-        order = order[torch.argsort(topology.batch[order], stable=True)]  # graph by graph again
+        order = order[torch.argsort(topology.batch[order], stable=True)]  # sorted by graph again
         return torch.empty_like(rank).index_copy_(0, order, rank)

@@ -1,4 +1,4 @@
-"""Ring-GNN: sums and products of all linear equivariant maps of matrices of node pairs."""
+"""Ring-GNN: sums and products of all linear equivariant maps on pairs of nodes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class PairLinear(nn.Module):
 
     .. math:: L(T)[i, j, :] = \sum_{b=1}^{15} E_b(T)[i, j, :]\, W_b + c + \delta_{ij} c'
 
-    The 15 operations E_b take, with means in place of sums: T_ij; T_ji; the diagonal entry, row
-    mean and column mean of i; those of j; those of i, on the diagonal only; the mean of all and of
-    the diagonal, everywhere; the same, on the diagonal only. W_b has this order. Only two of them
-    are products with n² rows: the others are computed for nodes and graphs, and spread.
+    The 15 operations E_b, in the order of W_b, with means in place of sums: T_ij; T_ji; the
+    diagonal entry, row mean and column mean of i; those of j; those of i, on the diagonal only; the
+    mean of all entries and of the diagonal, everywhere; the same, on the diagonal only. Only the
+    first two are products with n² rows; the others are computed for nodes and graphs and broadcast.
 
     Args:
         in_channels: width of the pairs.

@@ -11,9 +11,9 @@ Pair = tuple[int, int]
 def relevant_cycles(pairs: list[Pair]) -> list[frozenset[Pair]]:
     """The cycles of all minimum cycle bases, each as the set of its edges, shortest first.
 
-    A cycle is relevant if it is no sum (symmetric difference) of strictly shorter ones. One minimum
-    basis would do to see all rings, but in graphs of high symmetry (a cube has six faces, and five
-    of them are a basis) it depends on the numbering; their union does not.
+    A cycle is relevant if it is not a sum (symmetric difference) of strictly shorter ones. In
+    graphs of high symmetry a minimum cycle basis depends on the numbering of the nodes (five of the
+    six faces of a cube are one); the union of all of them does not.
 
     Args:
         pairs: the edges (a, b) with a < b, each once.
@@ -103,7 +103,7 @@ def _neighbors(pairs: list[Pair]) -> dict[int, list[int]]:
 
 
 def _two_core(pairs: list[Pair]) -> list[Pair]:
-    """The edges that remain when nodes with a single edge are taken away, again and again."""
+    """The edges that remain after removing nodes with a single edge, repeatedly."""
     while True:
         neighbors = _neighbors(pairs)
         kept = [(a, b) for a, b in pairs if len(neighbors[a]) > 1 and len(neighbors[b]) > 1]
@@ -132,7 +132,7 @@ def _rank_of_trees(pairs: list[Pair]) -> int:
 
 
 def _reduced(cycle: int, basis: dict[int, int]) -> int:
-    """What is left of a cycle when those of the basis are taken away; 0 if it is a sum of them."""
+    """A cycle reduced by those of the basis; 0 if it is a sum of them."""
     while cycle and cycle.bit_length() in basis:
         cycle ^= basis[cycle.bit_length()]
     return cycle

@@ -37,11 +37,11 @@ class JunctionTree:
 
 
 def junction_trees(topology: Topology) -> JunctionTree:
-    """Decompose each graph of a batch, directions, repetitions and self loops set aside.
+    """Decompose each graph of a batch, as undirected graphs without repeated edges and self loops.
 
-    Cost: one or two milliseconds a molecule on the CPU, once for each graph as long as the process
-    lives: results are kept by the edges of the graph (see `per_graph.CACHE_SIZE`). Dense graphs
-    have very many rings: this is for sparse ones.
+    Cost: one or two milliseconds per molecule on the CPU, once per graph and process: results are
+    cached by the edges of the graph (see `per_graph.CACHE_SIZE`). Meant for sparse graphs; dense
+    ones have very many rings.
     """
     keys, _ = split_graphs(topology)
     trees = [_tree(key) for key in keys]
@@ -81,12 +81,13 @@ def decompose(
     """The cliques of a graph, their kinds, and the edges of the tree between them.
 
     The rules are those of `torch_geometric.utils.tree_decomposition` (Jin et al., 2018), which
-    needs a molecule of RDKit: cliques are rings, merged where they share more than two atoms, and
-    the bonds that are in no ring; an atom where many meet is a clique of its own; the tree joins
-    cliques that share atoms, as many as possible. Where that leaves a choice it makes it by the
-    order of the atoms; this one takes all: the rings of all minimum cycle bases, and the edges of
-    all best spanning trees. So the result does not depend on the order, but may have cycles where
-    rings meet with high symmetry.
+    needs a molecule of RDKit. Cliques are rings, merged if they share more than two atoms, and the
+    bonds outside of rings; an atom in many cliques becomes a clique of its own. The tree is a
+    spanning tree of cliques that maximises the number of shared atoms.
+
+    Ties are broken there by the order of the atoms. Here the result does not depend on the order:
+    it has the rings of all minimum cycle bases and the edges of all maximum spanning trees. So it
+    may have cycles where rings meet with high symmetry.
     """
     rings = relevant_cycles(pairs)
     in_ring = {pair for ring in rings for pair in ring}
@@ -112,7 +113,7 @@ def decompose(
 
 
 def _merged(rings: list[Clique]) -> list[tuple[Clique, int]]:
-    """Unite rings that share more than two atoms, until none do."""
+    """Merge rings that share more than two atoms, until none do."""
     groups: list[tuple[Clique, int]] = []
     for ring in rings:
         kind = RING
@@ -133,7 +134,7 @@ def _meeting(cliques: list[Clique]) -> dict[int, list[int]]:
 
 
 def _spanning_edges(count: int, weight: dict[tuple[int, int], int]) -> list[tuple[int, int]]:
-    """The edges of all spanning trees of greatest weight: Kruskal, equal weights at a time."""
+    """The edges of all maximum spanning trees: Kruskal, with all edges of a weight at once."""
     group = list(range(count))  # cliques joined so far have the same number
     kept: list[tuple[int, int]] = []
     for level in sorted(set(weight.values()), reverse=True):

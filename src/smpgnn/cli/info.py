@@ -6,13 +6,43 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from smpgnn.cli.arguments import DATA_DIR, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.trust import import_trusted
+from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.models import MODELS
 from smpgnn.config.options import TASKS, TableOptions, ZincOptions
 from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError, shown
 from smpgnn.pretrained import NAMES, shipped
+
+
+def add_info(verbs: Any) -> None:
+    """Add the verb and its options."""
+    parser = verbs.add_parser(
+        "info",
+        help="describe a run, model or data set",
+        description="Describe a run, a model or a data set, or list the available models.",
+        epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models\n"
+        "  smpgnn info pretrained",
+    )
+    data = parser.add_argument_group("what to describe")
+    data.add_argument(
+        "what",
+        metavar="WHAT",
+        help="run folder, model file, table, task (zinc, …), 'models', or 'pretrained'",
+    )
+    data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
+    add_trust_pickle(data)
+    memory = parser.add_argument_group("memory of a training step (tasks only)")
+    positive = whole_number(1, 10**9)
+    memory.add_argument("--batch-size", metavar="N", type=positive, help="graphs per batch")
+    memory.add_argument("--model", metavar="NAME", default="", help="default: as in smpgnn train")
+    memory.add_argument("--identifiers", metavar="NAME", default="", help="type of local contexts")
+    memory.add_argument(
+        "--context-radius", metavar="N", type=positive, help="radius in hops (--identifiers local)"
+    )
+    memory.add_argument("--checkpoint", action="store_true", help="with gradient checkpointing")
+    parser.set_defaults(parser=parser, command=info)
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from smpgnn.ops.sparse import SparseSum, segment_matrices, segment_max, segment_
 class Graphs:
     """The graphs of a batch, as sets of nodes. Empty graphs get zeros.
 
-    `multiplicity` says how often each graph counts in statistics over graphs, [B]; None: all once.
+    `multiplicity` is that of each graph in statistics over graphs, [B]; None: all 1.
     """
 
     topology: Topology
@@ -48,7 +48,7 @@ class Graphs:
 
     @cached_property
     def _sizes(self) -> dict[torch.dtype, Tensor]:
-        """`size` in each type that was asked for."""
+        """`size` by dtype."""
         return {}
 
     @cached_property
@@ -58,7 +58,7 @@ class Graphs:
 
     @cached_property
     def matrices(self) -> tuple[SparseSum, SparseSum]:
-        """The matrix that sums the nodes of each graph, and the one that expands graph values."""
+        """The matrix that sums over the nodes of each graph, and its transpose."""
         return segment_matrices(self.topology.graph_ptr, self.topology.batch)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.errors import InputError
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 Sizes = Tensor | NDArray[np.integer[Any]] | Sequence[int]
 
@@ -131,20 +128,6 @@ class GraphStore:
             num_graphs=len(part),
             y=part.y,
             y_node=part.y_node,
-        )
-
-    def graph(self, g: int) -> Data:
-        """Graph g as a PyG `Data`."""
-        from torch_geometric.data import Data
-
-        one = self.batch([g])
-        return Data(
-            x=one.x,
-            edge_index=one.edge_index,
-            edge_attr=one.edge_attr,
-            y=one.y,
-            y_node=one.y_node,
-            num_nodes=one.num_nodes,
         )
 
     @classmethod

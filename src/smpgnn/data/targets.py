@@ -42,11 +42,6 @@ class TargetSpec:
     names: tuple[str, ...]
     classes: tuple[tuple[str, ...], ...] = ()
 
-    @property
-    def num_classes(self) -> int:
-        """Classes of a single-column classification; 2 for several columns; 0 for regression."""
-        return max((len(labels) for labels in self.classes), default=0)
-
 
 @dataclass(frozen=True, eq=False)
 class Targets:

@@ -1,7 +1,8 @@
-"""Proposition 1: SMP simulates every MPNN layer by layer, and tells apart what no MPNN can."""
+"""Proposition 1: SMP simulates every MPNN layer by layer, and distinguishes what no MPNN can."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -16,11 +17,11 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models import MPNN
-from smpgnn.paper.theory.families import moebius_ladder, prism, topology
-from smpgnn.paper.theory.program import Program
+from smpgnn.paper.theory.graphs import topology
 from smpgnn.paper.theory.refinement import classes, color_refinement
+from smpgnn.paper.theory.tables import Table, power, print_table
 
-#: Largest difference that counts as none, in float64.
+#: The largest difference, in float64, that counts as none.
 TOLERANCE = 1e-10
 
 
@@ -33,11 +34,11 @@ class DiagonalLayer(SMPLayer):
 
     where m̃, φ̃, ũ apply the functions of the given layer to each row, and diag keeps own rows only.
     If U_i holds x_i in its own row and zero elsewhere, 1 1ᵀ U_i holds x_i in every row, so the own
-    row becomes what the layer makes of x_i. (The appendix gives ũ the context U_i itself: in the
+    row becomes what the layer makes of x_i. (The appendix gives ũ the context U_i itself. In the
     own row, the only one that diag keeps, both are x_i.)
 
     Args:
-        layer: any layer whose functions treat a row by itself: one on node features.
+        layer: any layer whose functions treat each row separately, as one on node features does.
 
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
@@ -64,7 +65,7 @@ class DiagonalLayer(SMPLayer):
 
 
 class GINRows(SMPLayer):
-    r"""The convolution of GIN as message and update, with the weights of one of the library.
+    r"""The convolution of GIN as message and update, with the weights of a layer of the library.
 
     .. math:: x_i' = \text{MLP}\Bigl((1 + ε)\, x_i + \sum_{j \in N_i} x_j\Bigr)
 
@@ -74,7 +75,7 @@ class GINRows(SMPLayer):
     def __init__(self, layer: GINLayer | GINELayer) -> None:
         super().__init__("sum")
         if layer.edge_channels:
-            raise InputError("layer has edge features: this is the convolution without.")
+            raise InputError("layer has edge features: this is the convolution without them.")
         self.mlp: nn.Module = layer.conv.nn
         self.eps = float(layer.conv.eps)
 
@@ -85,7 +86,7 @@ class GINRows(SMPLayer):
 
 
 class DiagonalNorm(nn.Module):
-    """A norm of rows that leaves all but own rows zero."""
+    """A norm of rows that keeps all but own rows zero."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -102,11 +103,11 @@ def diagonal(context: LocalContext) -> LocalContext:
 
 
 def simulate(network: MPNN) -> MPNN:
-    """An SMP with the weights of an MPNN, as many layers, and the same results.
+    """An SMP with the weights of an MPNN, as many layers, and the same outputs.
 
-    The layers become `DiagonalLayer`s on one-hot contexts; extractors and head stay as they are,
-    since those of an MPNN read own rows only. In eval mode: in training, batch norm would count the
-    zero rows too.
+    The layers become `DiagonalLayer`s on one-hot contexts. Extractors and head stay, since those of
+    an MPNN read own rows only. Use it in eval mode: in training, batch norm would count the zero
+    rows too.
     """
     smp = deepcopy(network)
     smp.backbone.identifiers = "onehot"
@@ -122,19 +123,18 @@ def _row_by_row(layer: nn.Module) -> SMPLayer:
         return GINRows(layer)
     if isinstance(layer, SMPLayer):
         kind = type(layer)
-        whole = kind.forward is not SMPLayer.forward
-        parts = kind.message is not SMPLayer.message or kind.update is not SMPLayer.update
-        if parts or not whole:
+        has_parts = kind.message is not SMPLayer.message or kind.update is not SMPLayer.update
+        if has_parts or kind.forward is SMPLayer.forward:
             return layer
     raise InputError(
-        f"network has layers of type {type(layer).__name__}, which are not written as message and "
-        "update: take MPNN or GIN."
+        f"network has layers of type {type(layer).__name__}, which have no message and update of "
+        "their own: take MPNN or GIN."
     )
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """How far a simulated network is from its MPNN: largest differences over all layers."""
+    """The largest differences between an MPNN and its simulation, over all layers."""
 
     network: str
     graphs: int
@@ -151,29 +151,21 @@ def compare(
     network = network.double().eval()
     smp = simulate(network)
     batch = topology(graphs)
-    nodes, contexts = network.backbone.index(batch), smp.backbone.index(batch)
     own_gap = elsewhere = 0.0
     with torch.no_grad():
-        before = network.backbone(x, edge_attr, nodes)
-        after = smp.backbone(x, edge_attr, contexts)
+        before = network.backbone(x, edge_attr, network.backbone.index(batch))
+        after = smp.backbone(x, edge_attr, smp.backbone.index(batch))
         for features, context in zip(before, after, strict=True):
             own_gap = max(own_gap, _largest(context.own() - features.rows))
             elsewhere = max(elsewhere, _largest(context.rows - diagonal(context).rows))
-        outputs = (net(x, batch.edge_index, edge_attr, batch.batch) for net in (network, smp))
-        first, second = outputs
-    return Simulation(
-        name,
-        len(graphs),
-        network.options.num_layers,
-        own_gap,
-        elsewhere,
-        _largest(first - second),
-    )
+        first, second = (net(x, batch.edge_index, edge_attr, batch.batch) for net in (network, smp))
+    layers = network.options.num_layers
+    return Simulation(name, len(graphs), layers, own_gap, elsewhere, _largest(first - second))
 
 
 @dataclass(frozen=True)
 class Separation:
-    """Two regular graphs: tr(A³) through three SMP layers, and what MPNNs make of them."""
+    """Two regular graphs: tr(A³) by three SMP layers, and what MPNNs make of them."""
 
     first: str
     second: str
@@ -208,7 +200,7 @@ def separate(first: nx.Graph, second: nx.Graph, names: tuple[str, str]) -> Separ
     kinds = classes([first, second], color_refinement)
     return Separation(
         *names,
-        first.number_of_nodes(),
+        len(first),
         first.degree[0],
         round(trace_of_cube(first)),
         round(trace_of_cube(second)),
@@ -240,17 +232,18 @@ def simulations() -> list[Simulation]:
 
 
 def separations() -> list[Separation]:
-    """Two triangles against the ring of six, and the prism against K₃,₃."""
+    """Two triangles and the ring of six; the prism and K₃,₃."""
     triangles = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
+    prism, k33 = nx.circular_ladder_graph(3), nx.complete_bipartite_graph(3, 3)
     return [
         separate(triangles, nx.cycle_graph(6), ("two triangles", "ring of six")),
-        separate(prism(3), moebius_ladder(3), ("prism", "K₃,₃")),
+        separate(prism, k33, ("prism", "K₃,₃")),
     ]
 
 
 @dataclass(frozen=True)
 class Record:
-    """What the program found."""
+    """What `measure` finds."""
 
     tolerance: float
     simulations: list[Simulation]
@@ -258,7 +251,7 @@ class Record:
 
 
 def measure() -> Record:
-    """Both halves of the proposition on stated graphs; raises `AssertionError` where one fails."""
+    """Both halves of the proposition on given graphs; raises `AssertionError` if one fails."""
     record = Record(TOLERANCE, simulations(), separations())
     for case in record.simulations:
         assert max(case.own_gap, case.output_gap) <= TOLERANCE, case
@@ -270,30 +263,39 @@ def measure() -> Record:
     return record
 
 
+def simulation_table(cases: Sequence[Simulation]) -> Table:
+    head = ["network", "layers", "graphs", "own rows differ by", "other rows", "outputs differ by"]
+    rows = [
+        [case.network, case.layers, case.graphs]
+        + [power(value) for value in (case.own_gap, case.elsewhere, case.output_gap)]
+        for case in cases
+    ]
+    return [head, *rows]
+
+
+def separation_table(pairs: Sequence[Separation]) -> Table:
+    head = ["graphs", "nodes", "degree", "tr(A³)", "1-WL", "five random MPNNs differ by"]
+    rows = [
+        [
+            f"{pair.first}, {pair.second}",
+            pair.nodes,
+            pair.degree,
+            f"{pair.first_trace}, {pair.second_trace}",
+            "different" if pair.refinement_differs else "equal",
+            power(pair.mpnn_gap),
+        ]
+        for pair in pairs
+    ]
+    return [head, *rows]
+
+
 def run() -> None:
     record = measure()
-    print("An MPNN on the diagonal of the contexts of an SMP with as many layers:")
-    for case in record.simulations:
-        print(
-            f"  {case.network}, {case.layers} layers, {case.graphs} graphs: own rows differ by at "
-            f"most {case.own_gap:.1e}, other rows hold {case.elsewhere:g}, outputs differ by at "
-            f"most {case.output_gap:.1e}"
-        )
-    print("Regular graphs, tr(A³) by three SMP layers (6 times the number of triangles):")
-    for pair in record.separations:
-        print(
-            f"  {pair.first} and {pair.second} ({pair.nodes} nodes of degree {pair.degree}): "
-            f"{pair.first_trace} and {pair.second_trace}; colour refinement takes them for equal, "
-            f"and five random MPNNs differ by at most {pair.mpnn_gap:.1e}"
-        )
+    print("MPNNs and their simulations on the diagonal of the contexts, with as many layers:")
+    print_table(simulation_table(record.simulations))
+    print("\nRegular graphs, tr(A³) by three SMP layers (6 times the number of triangles):")
+    print_table(separation_table(record.separations))
 
 
 def _largest(values: Tensor) -> float:
     return float(values.abs().max()) if values.numel() else 0.0
-
-
-PROGRAM = Program(
-    name="mpnn",
-    claim="Proposition 1: SMP simulates any MPNN with as many layers, and MPNNs not every SMP",
-    run=run,
-)

@@ -1,4 +1,4 @@
-"""What all rivals with one row a node promise: the same checks for each of them."""
+"""What all baselines with one row a node promise: the same checks for each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every rival is put through, whatever its convolution."""
+"""What every baseline is put through, whatever its convolution."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pair_input(
     dtype: torch.dtype = torch.float64,
     features: str = "own",
 ) -> Tensor:
-    """T⁽⁰⁾ of the rivals of order two, [δ_ij, δ_ij x_i, A_ij], shape [n, n, 2 + F]."""
+    """T⁽⁰⁾ of the baselines of order two, [δ_ij, δ_ij x_i, A_ij], shape [n, n, 2 + F]."""
     return torch.cat([plain_initial(graph), graph.adjacency().unsqueeze(2)], dim=2).to(dtype)
 
 

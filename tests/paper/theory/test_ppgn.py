@@ -8,22 +8,18 @@ import torch
 
 from smpgnn.errors import InputError
 from smpgnn.models import SMP
-from smpgnn.paper.theory.proposition_2 import (
-    PROGRAM,
+from smpgnn.paper.theory.ppgn import (
+    PRINTED,
     TOLERANCE,
     PPGNBlock,
-    ReluProduct,
-    approximation,
-    as_printed,
+    compare,
     fast_smp,
     largest_factors,
     ppgn_blocks,
     ppgn_contexts,
     ppgn_input,
-    relative_gap,
+    relu_product,
     smp_contexts,
-    with_own_term,
-    without_residual,
 )
 
 TREE = nx.random_labeled_tree(9, seed=3)
@@ -36,18 +32,15 @@ TREE = nx.random_labeled_tree(9, seed=3)
 )
 def test_blocks_equal_the_layers(graph: nx.Graph) -> None:
     network = fast_smp(layers=3, width=6)
-    blocks = ppgn_blocks(network)
-    assert len(blocks) == 6
-    found = ppgn_contexts(blocks, ppgn_input(graph))
-    assert relative_gap(smp_contexts(network, graph), found) <= TOLERANCE
+    assert len(ppgn_blocks(network)) == 6
+    assert len(smp_contexts(network, graph)) == 4
+    assert compare(network, graph) <= TOLERANCE
 
 
 def test_node_features_and_towers() -> None:
     torch.manual_seed(2)
     network = SMP(3, 1, 8, 3, layer="fast", towers=2, set_scale=0.1).double()
-    x = torch.randn(9, 3, dtype=torch.float64)
-    found = ppgn_contexts(ppgn_blocks(network), ppgn_input(TREE, x))
-    assert relative_gap(smp_contexts(network, TREE, x), found) <= TOLERANCE
+    assert compare(network, TREE, x=torch.randn(9, 3, dtype=torch.float64)) <= TOLERANCE
 
 
 def test_the_same_blocks_serve_all_graphs() -> None:
@@ -55,14 +48,13 @@ def test_the_same_blocks_serve_all_graphs() -> None:
     blocks = ppgn_blocks(network)
     for graph in (TREE, nx.cycle_graph(12), nx.complete_graph(5)):
         found = ppgn_contexts(blocks, ppgn_input(graph))
-        assert relative_gap(smp_contexts(network, graph), found) <= TOLERANCE
+        for ours, theirs in zip(smp_contexts(network, graph), found, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
 
 
-def test_what_the_appendix_prints_differs() -> None:
-    network = fast_smp(layers=2, width=4)
-    expected, t, blocks = smp_contexts(network, TREE), ppgn_input(TREE), ppgn_blocks(network)
-    for changed in (without_residual(blocks), as_printed(blocks), with_own_term(blocks, network)):
-        assert relative_gap(expected, ppgn_contexts(changed, t)) > 1e-2
+@pytest.mark.parametrize("printed", PRINTED)
+def test_what_the_appendix_prints_differs(printed: str) -> None:
+    assert compare(fast_smp(layers=2, width=4), TREE, printed=printed) > 1e-2
 
 
 def test_without_the_residual_it_is_the_layer_of_the_appendix() -> None:
@@ -71,7 +63,7 @@ def test_without_the_residual_it_is_the_layer_of_the_appendix() -> None:
     set_block, message_block = ppgn_blocks(network)
     hat = set_block(t)[..., :-3]
     whole = message_block(set_block(t))[..., :-3]
-    (_, less) = ppgn_contexts(without_residual([set_block, message_block]), t)
+    (_, less) = ppgn_contexts(ppgn_blocks(network, printed="without_residual"), t)
     torch.testing.assert_close(less, whole - hat, rtol=0, atol=1e-12)
 
 
@@ -88,19 +80,20 @@ def test_block_by_hand() -> None:
 
 
 def test_relu_product_keeps_its_bound() -> None:
-    product = ReluProduct(hidden=32, bound=4.0)
+    product = relu_product(hidden=32, bound=4.0)
     x = torch.linspace(-2, 2, 41, dtype=torch.float64)
     found = product(x[:, None], x[None, :])
     step = 2 * 4.0 / 32
     error = (found - x[:, None] * x[None, :]).abs().max().item()
     assert 0 < error <= step**2 / 16 + 1e-12  # of two squares, a quarter each, of step²/8
-    assert torch.equal(product(torch.zeros(1), torch.zeros(1)), torch.zeros(1))
+    zero = torch.zeros(1, dtype=torch.float64)
+    assert torch.equal(product(zero, zero), zero)
 
 
-def test_perceptrons_approach_the_layer() -> None:
+def test_mlps_approach_the_layer() -> None:
     network = fast_smp(layers=2, width=4)
     bound = 2 * largest_factors(TREE, network)
-    coarse, fine = (approximation(TREE, network, hidden, bound).gap for hidden in (64, 512))
+    coarse, fine = (compare(network, TREE, relu_product(k, bound)) for k in (64, 512))
     assert fine < coarse / 20  # eight times the relus: about 64 times as near
 
 
@@ -115,8 +108,3 @@ def test_perceptrons_approach_the_layer() -> None:
 def test_other_networks_are_refused(network: SMP, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ppgn_blocks(network)
-
-
-def test_program(capsys: pytest.CaptureFixture[str]) -> None:
-    PROGRAM.run()
-    assert "4 layers, 8 blocks" in capsys.readouterr().out

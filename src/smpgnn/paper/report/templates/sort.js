@@ -1,6 +1,7 @@
-// A click on a head sorts its table by that column; cells without a value stay last.
+// Clicking a column head sorts the table by that column. Cells without a value stay last.
 for (const table of document.querySelectorAll("table.sortable")) {
-  const heads = [...table.tHead.querySelectorAll("th")].filter((head) => head.querySelector("button"));
+  const heads = [...table.tHead.querySelectorAll("th")]
+    .filter((head) => head.querySelector("button"));
   heads.forEach((head, column) => {
     head.querySelector("button").addEventListener("click", () => {
       const up = head.getAttribute("aria-sort") !== "ascending";

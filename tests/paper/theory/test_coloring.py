@@ -10,8 +10,8 @@ import networkx as nx
 import pytest
 import torch
 
-from smpgnn.paper.theory.colors import FAMILIES, PROGRAM, check_colors, measure, mesh, rows
-from smpgnn.paper.theory.families import topology
+from smpgnn.paper.theory.coloring import FAMILIES, check_colors, measure, mesh, rows
+from smpgnn.paper.theory.graphs import topology
 
 
 def test_path_by_hand() -> None:
@@ -55,12 +55,6 @@ def test_a_bad_coloring_is_found() -> None:
     check_colors(batch, 1, torch.tensor([0, 1, 2, 0]))
     with pytest.raises(AssertionError, match="a colour repeats within 1 hops"):
         check_colors(batch, 1, torch.tensor([0, 1, 0, 1]))
-
-
-def test_program(capsys: pytest.CaptureFixture[str]) -> None:
-    PROGRAM.run()
-    out = capsys.readouterr().out
-    assert all(family in out for family in FAMILIES)
 
 
 def test_the_record_says_what_is_found() -> None:

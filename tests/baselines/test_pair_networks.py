@@ -1,4 +1,4 @@
-"""What all rivals of order two promise: the same checks for each of them."""
+"""What all baselines of order two promise: the same checks for each of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from rival_checks import OPTIONS, assert_finite, different_graphs, make, overfit, width
+from baseline_checks import OPTIONS, assert_finite, different_graphs, make, overfit, width
 from strategies import ODD, cycle, make_case, path, randomize
 
 from smpgnn import InputError, SMPLayer

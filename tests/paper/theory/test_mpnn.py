@@ -15,9 +15,8 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models import MPNN
-from smpgnn.paper.theory.families import topology
-from smpgnn.paper.theory.proposition_1 import (
-    PROGRAM,
+from smpgnn.paper.theory.graphs import topology
+from smpgnn.paper.theory.mpnn import (
     TOLERANCE,
     DiagonalLayer,
     compare,
@@ -111,13 +110,6 @@ def test_pair_without_a_difference_in_triangles() -> None:
     found = separate(nx.cycle_graph(8), nx.disjoint_union(*[nx.cycle_graph(4)] * 2), ("", ""))
     assert found.first_trace == found.second_trace == 0
     assert not found.refinement_differs
-
-
-def test_program(capsys: pytest.CaptureFixture[str]) -> None:
-    PROGRAM.run()
-    out = capsys.readouterr().out
-    assert "two triangles and ring of six (6 nodes of degree 2): 12 and 0" in out
-    assert out.count("other rows hold 0,") == 4
 
 
 def test_the_example_of_the_page_runs() -> None:
