@@ -22,6 +22,7 @@ from smpgnn.config.options import (
 from smpgnn.config.presets import PAPER, paper_preset
 from smpgnn.config.settings import flat, with_values
 from smpgnn.errors import InputError
+from smpgnn.models.registry import NetworkSpec
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
@@ -55,8 +56,10 @@ def test_any_text_and_number_survives_yaml(
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_every_yaml_file_of_the_repository_is_valid(path: Path) -> None:
-    from_config(read_config(path), str(path))
+def test_every_yaml_file_of_the_repository_is_of_a_network(path: Path) -> None:
+    options = from_config(read_config(path), str(path)).network
+    options = options.changed(num_layers=options.num_layers or 2)
+    assert NetworkSpec(in_channels=3, graph_outputs=1, options=options).build()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -123,9 +123,6 @@ class DGN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"dgn": DGNLayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "dgn", **options})
-
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`pna.degree_histogram`)."""
         set_degrees(self, degrees)
@@ -138,9 +135,6 @@ class MultiTaskDGN(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"dgn": DGNLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "dgn", **options})
 
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`pna.degree_histogram`)."""

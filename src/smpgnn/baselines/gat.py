@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -95,9 +95,6 @@ class GAT(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gat": GATLayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gat", **options})
-
 
 class MultiTaskGAT(MultiTaskMPNN):
     """GAT for several targets at once, in the architecture of `MultiTaskSMP`.
@@ -106,6 +103,3 @@ class MultiTaskGAT(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gat": GATLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gat", **options})

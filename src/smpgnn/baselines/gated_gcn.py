@@ -112,7 +112,7 @@ class GatedGCN(MPNN):
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gated-gcn": GatedGCNLayer}
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gated-gcn", **options})
+        super().__init__(*args, **options)
         follow_one_another(self.backbone, "edge_residual")
 
 
@@ -125,7 +125,7 @@ class MultiTaskGatedGCN(MultiTaskMPNN):
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gated-gcn": GatedGCNLayer}
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gated-gcn", **options})
+        super().__init__(*args, **options)
         follow_one_another(self.backbone, "edge_residual")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -67,9 +67,6 @@ class GINE(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gine": GINELayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gine", **options})
-
 
 class MultiTaskGINE(MultiTaskMPNN):
     """GIN for several targets at once, in the architecture of `MultiTaskSMP`.
@@ -82,6 +79,3 @@ class MultiTaskGINE(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gine": GINELayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gine", **options})

@@ -114,5 +114,5 @@ class JunctionTreeMPNN(MPNN):
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"junction-tree": JunctionTreeLayer}
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "junction-tree", **options})
+        super().__init__(*args, **options)
         follow_one_another(self.backbone, "clique_residual")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -41,9 +41,6 @@ class MPNNSum(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"mpnn-sum": MPNNSumLayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "mpnn-sum", **options})
-
 
 class MultiTaskMPNNSum(MultiTaskMPNN):
     """MPNN (sum) for several targets at once, in the architecture of `MultiTaskSMP`.
@@ -52,6 +49,3 @@ class MultiTaskMPNNSum(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"mpnn-sum": MPNNSumLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "mpnn-sum", **options})

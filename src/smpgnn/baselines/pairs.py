@@ -117,8 +117,7 @@ class PairNetwork(OwnInput):
     """
 
     def __init__(self, in_channels: int, *args: Any, **options: Any) -> None:
-        (layer,) = self.layer_types
-        super().__init__(in_channels, *args, own_channels=1, **{"layer": layer, **options})
+        super().__init__(in_channels, *args, own_channels=1, **options)
         if self.backbone.identifiers != "onehot":
             raise InputError(
                 f"identifiers={self.backbone.identifiers!r}: a network of order two needs all "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -121,9 +121,6 @@ class PNA(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"pna": PNALayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "pna", **options})
-
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`degree_histogram`)."""
         set_degrees(self, degrees)
@@ -136,9 +133,6 @@ class MultiTaskPNA(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"pna": PNALayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "pna", **options})
 
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`degree_histogram`)."""

@@ -15,8 +15,14 @@ from smpgnn.errors import InputError
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.models.backbone import Backbone
 
-#: What the constructor of every layer takes, beside arguments of its own.
+#: Arguments of all layers.
 _COMMON = ("in_channels", "out_channels", "edge_channels", "options")
+#: Settings that all networks take as arguments by name; their layers have more.
+_ARGUMENTS = [
+    name
+    for name in settings(NetworkOptions)
+    if name != "model" and name not in settings(LayerOptions)
+]
 
 
 class Network(nn.Module):
@@ -55,17 +61,16 @@ class Network(nn.Module):
             known = ", ".join(self.layer_types)
             raise InputError(f"layer must be one of {known}, not {name!r}.")
         kind = self.layer_types[name]
-        make: Callable[..., SMPLayer] = kind
+        own = _own_arguments(kind)
         changes = {n: value for n, value in changes.items() if value is not None or n == "norm"}
-        names = set(settings(NetworkOptions)) - set(settings(LayerOptions)) - {"model"}
-        own = [n for n in inspect.signature(kind).parameters if n not in _COMMON]
         where = type(self).__name__
-        refuse_unknown(changes, [*sorted(names), *kind.option_names, *own], where, "argument")
+        refuse_unknown(changes, [*_ARGUMENTS, *kind.option_names, *own], where, "argument")
         arguments = {n: changes.pop(n) for n in own if n in changes}
         given = self.default_options if options is None else options
         self.options = with_values(given, changes, where)
         if kind.option_names:
             arguments["options"] = self.options.layer
+        make: Callable[..., SMPLayer] = kind
         self.backbone = Backbone(
             partial(make, edge_channels=edge_channels, **arguments),
             in_channels,
@@ -73,3 +78,12 @@ class Network(nn.Module):
             self.options,
             on_contexts=self.on_contexts,
         )
+
+
+def _own_arguments(layer: type[SMPLayer]) -> list[str]:
+    """The arguments that a layer has and others have not."""
+    return [
+        name
+        for name, parameter in inspect.signature(layer).parameters.items()
+        if name not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
+    ]

@@ -58,7 +58,7 @@ class SMP(Network):
             with weights of its own is shared by all extractors.
         usual_nodes: nodes of a usual graph, the unit of the readout 'scaled-sum'.
         options: size, contexts, norm, readout and layers of the network. Arguments given by name
-            have priority.
+            have priority, and the class and `layer` decide instead of `options.model`.
         changes: settings of `NetworkOptions` and `LayerOptions` by name: dropout, norm, residual,
             readout, towers, ….
     """
