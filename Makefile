@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint fuzz setup bench clean
+.PHONY: demo test test-all lint fuzz setup bench clean
 
 # One thread: at this size a second one gains a quarter, and loses far more on a machine that is shared.
 demo: $(READY)
@@ -12,6 +12,10 @@ demo: $(READY)
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+# With the longer sweeps, too.
+test-all: lint
+	$(BIN)/python -m pytest -n 2 -m ""
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpu import count_launches, following_ms
+from gpu import consecutive_ms, count_launches
 from step import make_captured_step, make_step, peak_mib
 from torch import Tensor, nn
 from workloads import Workload, properties, zinc
 
 from smpgnn.capture.steps import can_capture
-from smpgnn.config.catalogue import ENTRIES
+from smpgnn.config.models import MODELS
+from smpgnn.config.network import NetworkOptions
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
 
@@ -42,7 +43,7 @@ SIZES = {
     "ring-gnn": (6, 32),
 }
 OURS = ("smp", "fast-smp", "mpnn", "fast-mpnn")
-BASELINES = [entry for entry in ENTRIES if entry.name not in OURS]
+BASELINES = [entry for entry in MODELS.values() if entry.name not in OURS]
 Case = tuple[str, Callable[[int], Workload], Callable[[Workload], nn.Module]]
 
 
@@ -73,25 +74,22 @@ def _builder(name: str, edges: bool, several: bool = False) -> Callable[[Workloa
     def build(work: Workload) -> nn.Module:
         assert work.x is not None
         attributes = work.edge_attr if edges else None
-        return NetworkSpec(
+        options = NetworkOptions(
             model=name,
+            hidden_channels=width,
+            num_layers=layers,
+            norm="batch",
+            residual=True,
+            shared_extractor=True,
+            extractor_channels=32 if several else 64,
+        )
+        return NetworkSpec(
             in_channels=work.x.size(1),
             edge_channels=0 if attributes is None else attributes.size(1),
             node_outputs=3 if several else 0,
             graph_outputs=3 if several else 1,
-            hidden_channels=width,
-            num_layers=layers,
-            identifiers="onehot",
-            dropout=0.0,
-            norm="batch",
-            residual=True,
-            towers=1,
-            set_scale=1.0,
-            message_residual=False,
-            update_residual=False,
-            shared_extractor=True,
-            extractor_channels=32 if several else 64,
             max_nodes=int(torch.bincount(work.batch).max()),
+            options=options,
         ).build()
 
     return build
@@ -118,12 +116,12 @@ def measure(case: Case, graphs: int | None, device: str) -> dict[str, Any]:
     for _ in range(3 if device == "cuda" else 1):
         eager()
     row: dict[str, Any] = {"model": name, "captured_ms": None, "launches": None}
-    row["eager_ms"] = following_ms(eager) if device == "cuda" else cpu_ms(eager)
+    row["eager_ms"] = consecutive_ms(eager) if device == "cuda" else cpu_ms(eager)
     row["mib"] = peak_mib(eager, device)
     if can_capture(model, torch.device(device)):
         captured = make_captured_step(model, work)
         captured()
-        row |= {"captured_ms": following_ms(captured), "launches": count_launches(captured)}
+        row |= {"captured_ms": consecutive_ms(captured), "launches": count_launches(captured)}
     return row
 
 

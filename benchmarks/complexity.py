@@ -1,16 +1,15 @@
-"""Measure the complexity table of the paper: one layer of each method on growing sparse graphs.
+"""Measure the paper's complexity table: one layer of each method on growing sparse graphs.
 
     python benchmarks/complexity.py [--device cuda] [--output DIR]
 
-The graphs are random and have degree 3 (a ring and a random perfect matching). Time is the median
-of forward passes without gradients; memory is the peak of live tensors in such a pass, above what
-is live before it. What depends on the graph alone (which rows there are and where neighbours' rows
-lie) is computed beforehand, as for all layers of a network. The default layer works in blocks of
-bounded size, so its memory has a constant part, which keeps that exponent a little low. Exponents
-are slopes of least squares in logarithms over the larger half of the sizes; they stand beside those
-of the paper's formulas, with m = 3n/2 and a fixed width c (PPGN is between 2 and 3 as long as n is
-not far above c). On a busy machine, use --threads 1.
-With --output, the figures go to complexity.json and complexity.png in that folder.
+The graphs are random with degree 3. Time is the median over forward passes without gradients;
+memory is the peak of live tensors in such a pass, above those before it. Whatever depends on the
+graph alone is computed beforehand, as all layers of a network share it. Exponents are least-squares
+slopes in log-log coordinates over the larger half of the sizes. They are printed beside those of
+the paper's formulas, with m = 3n/2 and a fixed width c (PPGN is between 2 and 3 unless n is far
+above c). The default layer works in blocks of bounded size, so its memory has a constant part and
+its exponent is a little low. On a busy machine, use --threads 1. With --output, the script writes
+complexity.json and complexity.png to that folder.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from sparse_graphs import cubic
 from step import peak_mib, time_ms
 from torch import Tensor
 
@@ -63,7 +63,7 @@ class Method:
         return ContextIndex.build(topology, self.identifiers, num_layers)
 
 
-# χ is the number of colours, b the rows of a neighbourhood (b is ours: the paper has no such row).
+# χ is the number of colours; b, the rows of a neighbourhood, is not in the paper.
 METHODS = (
     Method("GIN", GINLayer, "nodes", "n c", "m c + n c²", 1, 1),
     Method("MPNN", MPNNLayer, "nodes", "n c", "m c²", 1, 1),
@@ -87,7 +87,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Result:
-    """A line of the table, with all that was measured for it."""
+    """A row of the table, with its measurements."""
 
     method: str
     memory: str
@@ -99,16 +99,8 @@ class Result:
     points: tuple[Point, ...]
 
 
-def cubic_graph(nodes: int, generator: torch.Generator) -> Topology:
-    """A ring and a random perfect matching of an even number of nodes."""
-    ring = torch.arange(nodes)
-    pairs = torch.randperm(nodes, generator=generator).reshape(2, -1)
-    edges = torch.cat([torch.stack([ring, ring.roll(-1)]), pairs], dim=1)
-    return Topology.checked(torch.cat([edges, edges.flip(0)], dim=1), num_nodes=nodes)
-
-
 def exponent(points: Sequence[Point], value: Callable[[Point], float]) -> float:
-    """The slope of log value over log n, by least squares over the larger half of the sizes."""
+    """The least-squares slope of log value over log n, for the larger half of the sizes."""
     upper = points[-max(2, math.ceil(len(points) / 2)) :]
     if len(points) < 2:
         return math.nan
@@ -128,9 +120,10 @@ class Trial:
 
 
 def prepare(method: Method, nodes: int, width: int, num_layers: int, device: str) -> Trial:
-    """A layer of width to width and random rows, on a graph of this size."""
+    """A layer and random contexts on a graph of this size."""
     torch.manual_seed(0)
-    topology = cubic_graph(nodes, torch.Generator().manual_seed(nodes)).to(device)
+    edge_index, _ = cubic(nodes, torch.Generator().manual_seed(nodes))
+    topology = Topology.checked(edge_index, num_nodes=nodes).to(device)
     index = method.index(topology, num_layers)
     layer = method.layer(width, width).to(device)
     context = LocalContext(torch.randn(index.num_rows, width, device=device), index.layout)
@@ -144,14 +137,14 @@ def prepare(method: Method, nodes: int, width: int, num_layers: int, device: str
 
 
 def run(method: Method, sizes: Sequence[int], options: argparse.Namespace) -> Result:
-    """All sizes of a method; passes take turns, so that a busy machine slows all sizes alike."""
+    """Measure all sizes of a method; passes alternate, so a busy machine slows all sizes alike."""
     device: str = options.device
     trials = [prepare(method, n, options.width, options.layers, device) for n in sizes]
     times: list[list[float]] = [[] for _ in trials]
     for number in range(2 + options.repeat):
         for collected, trial in zip(times, trials, strict=True):
             elapsed = time_ms(trial.step, device)
-            if number >= 2:  # the first passes build what is kept for later ones
+            if number >= 2:  # the first passes fill caches
                 collected.append(elapsed)
     points = tuple(
         Point(
@@ -175,7 +168,7 @@ def run(method: Method, sizes: Sequence[int], options: argparse.Namespace) -> Re
 
 
 def table(results: Sequence[Result]) -> str:
-    """One line a method: the paper's formulas and exponents, and the measured ones."""
+    """One line per method: the paper's formulas and exponents, and the measured ones."""
     lines = [
         f"{'':<20}{'memory':<8}{'exponent of n':>15}   {'time':<16}{'exponent of n':>15}"
         f"{'largest n':>12}{'rows a node':>13}{'ms':>9}{'MiB':>9}",
@@ -193,7 +186,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def draw(results: Sequence[Result], path: Path, title: str) -> None:
-    """Time and memory over n, both axes logarithmic; the legend has the measured exponents."""
+    """Plot time and memory over n, with the measured exponents in the legend."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -231,16 +224,19 @@ def main() -> None:
         help="nodes of the graphs; even numbers",
     )
     parser.add_argument(
-        "--factor", type=int, default=16, help="the others also run on graphs larger by this"
+        "--factor",
+        type=int,
+        default=16,
+        help="linear methods also run on graphs larger by this factor",
     )
     parser.add_argument("--width", type=int, default=32, help="channels c")
     parser.add_argument(
         "--layers",
         type=int,
         default=2,
-        help="layers for which rows are made (χ and b grow with it)",
+        help="layers of the network (χ and b grow with it)",
     )
-    parser.add_argument("--repeat", type=int, default=7, help="timed passes of each")
+    parser.add_argument("--repeat", type=int, default=7, help="timed passes of each method")
     parser.add_argument("--threads", type=int, default=2, help="processor threads")
     parser.add_argument("--output", type=Path, help="folder for complexity.json and complexity.png")
     options = parser.parse_args()

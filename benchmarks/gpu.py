@@ -1,12 +1,12 @@
-"""How near recorded steps on a GPU come to what its memory allows.
+"""Compare captured steps on a GPU with a lower bound from its memory bandwidth.
 
     python benchmarks/gpu.py [--cases zinc zinc-1024] [--output gpu.json]
 
-For each case: the time of a recorded step with TF32 products and in bfloat16 autocast when steps
-follow one another, as they do in training, the time of one that is waited for, the number of
-kernels it launches, and the floor: the bytes that the layers must move, divided by the bandwidth
-of a large copy on this card in the same run. Bytes are counted in passes over one tensor of rows
-(rows × width × 4 bytes), in two ways.
+For each case the script measures a captured step with TF32 matmuls and in bfloat16 autocast, in
+consecutive steps as in training; a single synchronised step; and the number of kernels. The lower
+bound (`floor`) is the number of bytes that the layers must move, divided by the bandwidth of a
+large copy on the same GPU. Bytes are counted in passes over one tensor of rows (rows × width × 4
+bytes), in two ways.
 
 `stages` counts what must go through memory because something global separates it: the exchange
 between neighbours and the statistics of the norm. A fast layer reads x and writes û, reads û and
@@ -15,9 +15,9 @@ dû, x and writes dx (4 + 4 + 3). A default layer reads x and writes û, a, b; r
 x' (4 + 4); backward reads g, û, a, b and writes dR, dS, dû₀; reads dR, dS, dû₀, a, b, û, x and
 writes dû; reads dû, x and writes dx (7 + 8 + 3); two less without the neighbour's own context dS.
 
-`ideal` lets everything between two statistics stay on the chip, which no kernel here attempts: x
-read and x' written; backward x and g read for the statistics, then read again and dx written (2 + 2
-+ 3 passes).
+`ideal` assumes that everything between two statistics stays on the chip, which none of our kernels
+does: read x and write x'; backward read x and g for the statistics, then read both again and write
+dx (2 + 2 + 3 passes).
 """
 
 from __future__ import annotations
@@ -25,25 +25,22 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from step import make_captured_step
+from step import CASES as STEP_CASES
+from step import make_captured_step, time_ms
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
-from workloads import Workload, cycles, properties, zinc
+from workloads import Workload, cycles, zinc
 
 from smpgnn.files import write_text
 from smpgnn.layers import DefaultSMPLayer
 
 CASES: dict[str, Callable[[], Workload]] = {
-    "cycles-72": cycles,
-    "zinc": zinc,
-    "properties": properties,
-    "properties-fast": lambda: properties("fast"),
+    **STEP_CASES,
     "cycles-72, 512 graphs": lambda: cycles(512),
     "ZINC, 1024 graphs, width 64": lambda: zinc(1024, 64),
 }
@@ -52,7 +49,7 @@ IDEAL = 7
 
 @dataclass(frozen=True)
 class Row:
-    """One case: milliseconds, launches, passes over a tensor of rows a layer, MiB."""
+    """One case: milliseconds, kernels, passes over a tensor of rows per layer, lower bounds."""
 
     case: str
     rows: int
@@ -69,51 +66,35 @@ class Row:
     over_ideal_floor: float
 
 
+def elapsed_ms(call: Callable[[], object]) -> float:
+    """Time of a call on the GPU."""
+    start, end = (
+        torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        for _ in range(2)
+    )
+    start.record()
+    call()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end))
+
+
 def copy_bandwidth() -> float:
-    """Bytes read plus bytes written in a second by a large copy on the card."""
+    """Bytes read plus bytes written per second by a large copy."""
     source = torch.rand(2**28, device="cuda")
     target = torch.empty_like(source)
-    times = []
-    for _ in range(12):
-        start, end = (
-            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-            for _ in range(2)
-        )
-        start.record()
-        target.copy_(source)
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / 1000)
-    return 2 * source.numel() * 4 / float(statistics.median(times))
+    times = [elapsed_ms(lambda: target.copy_(source)) for _ in range(12)]
+    return 2 * source.numel() * 4 * 1000 / statistics.median(times)
 
 
-def following_ms(step: Callable[[], Tensor], groups: int = 7, steps: int = 10) -> float:
-    """Time of a step among steps that follow one another: the median over groups of them."""
-    times = []
-    for _ in range(groups):
-        start, end = (
-            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-            for _ in range(2)
-        )
-        start.record()
+def consecutive_ms(step: Callable[[], Tensor], groups: int = 7, steps: int = 10) -> float:
+    """Time of a step in consecutive steps: the median over groups of them."""
+
+    def run() -> None:
         for _ in range(steps):
             step()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / steps)
-    return float(statistics.median(times))
 
-
-def alone_ms(step: Callable[[], Tensor], repeat: int = 20) -> float:
-    """Wall time of a step that is waited for."""
-    times = []
-    for _ in range(repeat):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        times.append(1000 * (time.perf_counter() - start))
-    return statistics.median(times)
+    return statistics.median(elapsed_ms(run) for _ in range(groups)) / steps
 
 
 def count_launches(step: Callable[[], Tensor]) -> int:
@@ -129,25 +110,26 @@ def measure(case: str, bandwidth: float) -> Row:
     model = work.make().cuda()
     step = make_captured_step(model, work)
     step()
-    tf32, alone = following_ms(step), alone_ms(step)
+    tf32 = consecutive_ms(step)
+    alone = statistics.median(time_ms(step, "cuda") for _ in range(20))
     launches = count_launches(step)
     del step
     half_step = make_captured_step(model, work, torch.bfloat16)
     half_step()
-    half = following_ms(half_step)
+    half = consecutive_ms(half_step)
     rows = int(torch.bincount(work.batch).square().sum())
     backbone = model.backbone
     layer = backbone.layers[0]
     stages = 15
     if isinstance(layer, DefaultSMPLayer):
-        stages = 26 if layer.message_residual else 24
-    one = 1000 * rows * backbone.hidden_channels * 4 / bandwidth
-    floor, ideal = (passes * backbone.num_layers * one for passes in (stages, IDEAL))
+        stages = 26 if layer.options.message_residual else 24
+    one = 1000 * rows * backbone.options.hidden_channels * 4 / bandwidth
+    floor, ideal = (passes * backbone.options.num_layers * one for passes in (stages, IDEAL))
     return Row(
         case,
         rows,
-        backbone.hidden_channels,
-        backbone.num_layers,
+        backbone.options.hidden_channels,
+        backbone.options.num_layers,
         tf32,
         alone,
         half,
@@ -163,7 +145,7 @@ def measure(case: str, bandwidth: float) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
     torch.set_float32_matmul_precision("high")
     bandwidth = copy_bandwidth()

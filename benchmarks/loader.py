@@ -1,9 +1,9 @@
-"""How fast batches are assembled, beside the training step that consumes them.
+"""Time the assembly of batches beside the training step that uses them.
 
     python benchmarks/loader.py [--device cuda] [--output loader.json]
 
-Cuts batches of 128 molecules of the size of ZINC's out of a store of 10,000 and runs the ZINC
-network of the paper on them. The loader should be at least three times as fast as the step.
+The script assembles batches of 128 molecules of ZINC's size from a store of 10,000, and trains the
+paper's ZINC network on them. The loader should be at least three times as fast as the step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from smpgnn.training.loader import BatchLoader
 
 
 def make_store(graphs: int = 1000, copies: int = 10) -> GraphStore:
-    """Molecule-like graphs with their features; some copies of each to save time."""
+    """Molecule-like graphs with features, each copied several times to save time."""
     work = zinc(graphs)
     assert work.x is not None
     assert work.edge_attr is not None

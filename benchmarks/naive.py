@@ -1,7 +1,7 @@
-"""The networks as the equations stand: contexts padded to the largest graph, a message per edge.
+"""A naive implementation: contexts padded to the largest graph, and one message per edge.
 
-Runs on the parameters of a network of the library, so that both compute the same function and
-differ in the way only. Padding is masked wherever it would show.
+It uses the parameters of a network of the library, so both compute the same function. Padding is
+masked wherever it would change the result.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ def layer(module: nn.Module, u: Tensor, edge_attr: Tensor | None, graphs: Padded
     if module.message_edge is not None:
         hidden = hidden + module.message_edge(edge_attr).unsqueeze(1)
     messages = module.message_out(F.relu(hidden))
-    if module.message_residual:
+    if module.options.message_residual:
         messages = messages + u_j
     total = graphs.sum_messages(messages)
     new: Tensor = module.update_out(F.relu(module.update_own(u) + module.update_messages(total)))
-    return new + u if module.update_residual else new
+    return new + u if module.options.update_residual else new
 
 
 def norm(module: nn.Module, u: Tensor, graphs: Padded) -> Tensor:
@@ -112,7 +112,7 @@ def node_features(module: NodeExtractor, u: Tensor, graphs: Padded) -> Tensor:
 
 
 def set_to_set(module: SetToSet, state: Tensor, graphs: Padded) -> Tensor:
-    """Set2Set on states padded to the largest graph."""
+    """Set2Set on node states padded to the largest graph."""
     batch, count = graphs.batch, graphs.num_graphs
     values = state.new_zeros(count, graphs.width, state.size(1))
     values[batch, graphs.place] = state
@@ -129,7 +129,7 @@ def set_to_set(module: SetToSet, state: Tensor, graphs: Padded) -> Tensor:
 
 
 class NaiveSMP(nn.Module):
-    """`SMP` for graphs, padded and edge by edge, on the parameters of `model`."""
+    """The naive `SMP` for graph targets, with the parameters of `model`."""
 
     def __init__(self, model: SMP) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ class NaiveSMP(nn.Module):
 
 
 class NaiveMultiTask(nn.Module):
-    """`MultiTaskSMP`, padded and edge by edge, on the parameters of `model`."""
+    """The naive `MultiTaskSMP`, with the parameters of `model`."""
 
     def __init__(self, model: MultiTaskSMP) -> None:
         super().__init__()

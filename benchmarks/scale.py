@@ -1,18 +1,17 @@
-"""SMP on single large sparse graphs: how time and memory grow with n, and a real training.
+"""Time and memory of SMP on single large sparse graphs, by the number of nodes.
 
     python benchmarks/scale.py [--device cuda] [--sizes 1000 10000 100000] [--output scale.json]
 
-Networks have level='node' and identifiers='neighborhood'. A step is forward, backward and optimiser
-on the whole graph, its index made beforehand. `index` is the time to make it, with all that the
-first step would make and keep. Memory is the peak of live tensors in a step that makes its index
-anew, above what is live before it. A batch is such a step for some random target nodes, their
-receptive field included. `dense` is what the contexts of one layer alone would need as n × n
-matrices. Times are the shortest of a few, which a busy machine disturbs least; exponents are slopes
-of least squares in logarithms over all sizes.
+Networks have level='node' and identifiers='neighborhood'. For each graph the script measures:
 
-The training predicts the number of triangles through each node of a triangulated mesh from which a
-fifth of the edges is missing, by mini-batches of target nodes and, for comparison, on the whole
-graph; what it reports is measured on nodes that were not trained on.
+- step: forward, backward and optimiser on the whole graph, with its index computed beforehand.
+- index: computing this index, with everything that the first step would cache.
+- peak: live tensors during a step that computes its index, above those before the step.
+- batch: a step on some random target nodes, including their receptive field.
+- dense: the size of the contexts of a single layer as n × n matrices.
+
+Times are the minimum over a few repetitions. Exponents are least-squares slopes in log-log
+coordinates over all sizes.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ import math
 import os
 import platform
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
-from sparse_graphs import GRAPHS, mesh, triangles
+from sparse_graphs import GRAPHS
 from step import peak_mib, time_ms
 from torch import Tensor
 from torch.nn import functional as F
@@ -39,7 +37,7 @@ from torch_geometric.data import Data
 
 from smpgnn import SMP, ContextIndex, Topology, __version__
 from smpgnn.contexts.growing import GrowingIndex
-from smpgnn.contexts.receptive_field import TargetLoader
+from smpgnn.contexts.target_nodes import TargetLoader
 from smpgnn.files import write_text
 from smpgnn.ops.backend import fused
 
@@ -48,7 +46,7 @@ NUM_LAYERS = 3
 
 @dataclass(frozen=True)
 class Point:
-    """One network on one graph; seconds, MiB, and rows of each layer."""
+    """One network on one graph: seconds, MiB, and the rows of each layer."""
 
     graph: str
     layer: str
@@ -72,20 +70,6 @@ class Growth:
     step: float
     index: float
     memory: float
-
-
-@dataclass(frozen=True)
-class Training:
-    """A training run: the loss along the way and errors on nodes that were held out."""
-
-    way: str
-    nodes: int
-    updates: int
-    seconds: float
-    losses: tuple[float, ...]
-    error_before: float
-    error_after: float
-    exact_after: float
 
 
 def make_model(layer: str, width: int, device: str) -> SMP:
@@ -135,7 +119,7 @@ def measure(name: str, layer: str, nodes: int, options: argparse.Namespace) -> P
 
     index = make_index()
     rows = tuple(part.num_rows for part in index.layers)
-    whole(index)  # kernels are made, memory is found
+    whole(index)  # compiles kernels and allocates memory
     step_s = _seconds(partial(whole, index), options)
     del index
     _tidy(device)
@@ -169,7 +153,7 @@ def measure(name: str, layer: str, nodes: int, options: argparse.Namespace) -> P
 
 
 def prepare(index: GrowingIndex, device: str) -> Tensor:
-    """Make all that the first step with this index would make and keep."""
+    """Compute everything that the first step with this index would cache."""
     kernels = fused(torch.empty(0, device=device))
     for layer in index.layers:
         if kernels:
@@ -195,7 +179,7 @@ def _tidy(device: str) -> None:
 
 
 def growth(points: Sequence[Point]) -> list[Growth]:
-    """Exponents of each network on each kind of graph that was measured at several sizes."""
+    """Exponents of each network on each kind of graph with several sizes."""
     found = []
     for graph, layer in dict.fromkeys((point.graph, point.layer) for point in points):
         chosen = [p for p in points if (p.graph, p.layer) == (graph, layer)]
@@ -212,62 +196,6 @@ def growth(points: Sequence[Point]) -> list[Growth]:
         ]
         found.append(Growth(graph, layer, *slopes))
     return found
-
-
-def train(way: str, options: argparse.Namespace) -> Training:
-    """Learn the number of triangles through each node, by 'batches' or on the 'whole' graph."""
-    device: str = options.device
-    generator = torch.Generator().manual_seed(0)
-    edge_index, count = mesh(options.train_nodes, generator, missing=0.2)
-    y = triangles(edge_index, count).float().unsqueeze(1)
-    y = y.to(device)
-    data = Data(edge_index=edge_index, num_nodes=count, y=y).to(device)
-    order = torch.randperm(count, generator=generator).to(device)
-    trained, held_out = order[: count * 4 // 5], order[count * 4 // 5 :]
-    model = make_model("fast", 32, device)
-    index = model.backbone.index(Topology.checked(data.edge_index, num_nodes=count))
-    loader = TargetLoader(
-        data, NUM_LAYERS, trained, batch_size=100, shuffle=True, generator=generator
-    )
-    updates = options.epochs * len(loader) if way == "batches" else options.whole_steps
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, 5e-3, total_steps=max(updates, 1), pct_start=0.1
-    )
-
-    def errors() -> Tensor:
-        model.eval()
-        with torch.no_grad():
-            out: Tensor = model(None, data.edge_index, index=index)
-        model.train()
-        return (out[held_out] - y[held_out]).abs().flatten()
-
-    def update(out: Tensor, wanted: Tensor) -> Tensor:
-        loss = F.mse_loss(out, wanted)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        schedule.step()
-        return loss.detach()
-
-    before = float(errors().mean())
-    losses: list[Tensor] = []
-    start = time.perf_counter()
-    if way == "batches":
-        for _ in range(options.epochs):
-            for batch in loader:
-                assert batch.y is not None
-                losses.append(update(model(None, batch.edge_index, index=batch.index), batch.y))
-    else:
-        for _ in range(updates):
-            out = model(None, data.edge_index, index=index)
-            losses.append(update(out[trained], y[trained]))
-    after = errors()
-    seconds = time.perf_counter() - start
-    kept = torch.stack(losses).cpu()
-    means = [float(piece.mean()) for piece in kept.tensor_split(min(6, kept.numel()))]
-    exact = float((after < 0.5).double().mean())
-    return Training(way, count, updates, seconds, tuple(means), before, float(after.mean()), exact)
 
 
 def main() -> None:
@@ -310,17 +238,6 @@ def main() -> None:
                 f"{line.graph:<7}{line.layer:<9}{line.step:>8.2f}{line.index:>8.2f}"
                 f"{line.memory:>8.2f}"
             )
-    runs: list[Training] = []
-    for way in () if options.no_train else ("batches", "whole"):
-        runs.append(run := train(way, options))
-        losses = ", ".join(f"{value:.3f}" for value in run.losses)
-        print(
-            f"\nTraining ({way}, {run.nodes:,} nodes, {run.updates} updates, "
-            f"{run.seconds:.0f} s): loss {losses}\n"
-            f"  held-out nodes: mean error {run.error_before:.2f} before, {run.error_after:.3f} "
-            f"after; {100 * run.exact_after:.1f} % exact after rounding",
-            flush=True,
-        )
     if options.output:
         record = {
             "device": name,
@@ -336,7 +253,6 @@ def main() -> None:
             "points": [asdict(point) for point in points],
             "out_of_memory": failed,
             "exponents": [asdict(line) for line in exponents],
-            "training": [asdict(run) for run in runs],
         }
         write_text(options.output, json.dumps(record, indent=1) + "\n")
 
@@ -355,13 +271,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--targets", type=int, default=500, help="target nodes of a batch")
     parser.add_argument("--repeat", type=int, default=3, help="timed steps of each kind")
     parser.add_argument("--threads", type=int, default=1, help="processor threads")
-    parser.add_argument("--train-nodes", type=int, default=10000, help="of the training")
-    parser.add_argument("--epochs", type=int, default=9, help="of the training by batches")
-    parser.add_argument(
-        "--whole-steps", type=int, default=25, help="updates of the training on the whole graph"
-    )
-    parser.add_argument("--no-train", action="store_true", help="measure only")
-    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
+    parser.add_argument("--output", type=Path, help="write the results to this JSON file")
     options = parser.parse_args()
     if min(options.sizes) < 16:
         parser.error("--sizes must be at least 16")

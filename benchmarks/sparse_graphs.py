@@ -1,4 +1,4 @@
-"""Large sparse graphs, drawn without a loop over nodes, and an exact count on them."""
+"""Large sparse graphs, generated without a loop over nodes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from torch import Tensor
 
 
 def grid(nodes: int, generator: torch.Generator) -> tuple[Tensor, int]:
-    """A rectangle of about so many nodes, each joined to those left, right, above and below."""
+    """A rectangular grid of about `nodes` nodes."""
     place = _rectangle(nodes)
     return _both_ways(_lines(place)), place.numel()
 
 
-def mesh(nodes: int, generator: torch.Generator, missing: float = 0.0) -> tuple[Tensor, int]:
-    """A grid with a random diagonal in each cell; a share of the edges may be missing."""
+def mesh(nodes: int, generator: torch.Generator) -> tuple[Tensor, int]:
+    """A grid with a random diagonal in each cell."""
     place = _rectangle(nodes)
     down = torch.stack([place[:-1, :-1], place[1:, 1:]]).view(2, -1)
     up = torch.stack([place[:-1, 1:], place[1:, :-1]]).view(2, -1)
     choice = torch.rand(down.size(1), generator=generator) < 0.5
     edges = torch.cat([_lines(place), torch.where(choice, down, up)], dim=1)
-    kept = torch.rand(edges.size(1), generator=generator) >= missing
-    return _both_ways(edges[:, kept]), place.numel()
+    return _both_ways(edges), place.numel()
 
 
 def cubic(nodes: int, generator: torch.Generator) -> tuple[Tensor, int]:
-    """A random graph of degree 3: ends of edges are paired at random, and bad pairs drawn anew."""
+    """A random graph of degree 3: pairs edge ends at random and redraws invalid pairs."""
     nodes += nodes % 2
     ends = torch.arange(nodes).repeat(3)
     pairs = ends[torch.randperm(3 * nodes, generator=generator)].view(2, -1)
@@ -49,17 +48,6 @@ GRAPHS: dict[str, Callable[[int, torch.Generator], tuple[Tensor, int]]] = {
     "cubic": cubic,
     "mesh": mesh,
 }
-
-
-def triangles(edge_index: Tensor, nodes: int) -> Tensor:
-    """The number of triangles through each node of an undirected graph, [N]: ½ Σ_j (A² ⊙ A)_ij."""
-    import numpy as np
-    from scipy.sparse import coo_matrix
-
-    ones = np.ones(edge_index.size(1))
-    adjacency = coo_matrix((ones, edge_index.cpu().numpy()), shape=(nodes, nodes)).tocsr()
-    closed = (adjacency @ adjacency).multiply(adjacency).sum(axis=1)
-    return torch.from_numpy(np.asarray(closed).ravel() / 2)
 
 
 def _rectangle(nodes: int) -> Tensor:

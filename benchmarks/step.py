@@ -1,12 +1,12 @@
-"""Time one training step of the paper's three networks: ours, the naive way, PPGN and GIN.
+"""Time one training step of the paper's three networks beside a naive version, PPGN and GIN.
 
     python benchmarks/step.py [--device cuda] [--cases zinc cycles-72] [--output step.json]
 
-Ours and the naive way run on the same parameters and batch, and their outputs are compared first;
-PPGN and GIN have the same frame, width and depth. Steps of all four alternate, so that a busy
-machine slows all; the median is shown. Memory is the peak of live tensors during a step, above what
-is live before it. On a GPU our step is the recorded one that training uses (`eager` is the same
-without recording), and float32 products may be TF32 for all.
+Our network and the naive one share parameters and batch, and the script first compares their
+outputs. PPGN and GIN have the same readout, width and depth. The steps of all networks alternate,
+so that a busy machine slows all of them; the script prints medians. Memory is the peak of live
+tensors during a step, above those before it. On a GPU our step is captured, as in training
+(`eager` is the same step without capture), and float32 matmuls may use TF32.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from workloads import Workload, cycles, properties, zinc
 
 from smpgnn.capture.steps import CapturedFunction, padded_store
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch
 from smpgnn.files import write_text
@@ -45,9 +46,9 @@ CASES: dict[str, Callable[[], Workload]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; `eager_ms` only where our step is captured.
+    """One line of the table; `eager_ms` is None unless our step is captured.
 
-    PPGN has no version for node and graph targets at once.
+    There is no PPGN for node and graph targets at once.
     """
 
     case: str
@@ -63,27 +64,21 @@ class Row:
 
 
 def baseline(name: str, model: SMP | MultiTaskSMP, work: Workload) -> nn.Module:
-    """A baseline in the frame, width and depth of our network; without edge features."""
+    """A baseline with the readout, width and depth of our network, without edge features."""
     backbone = model.backbone
     several = isinstance(model, MultiTaskSMP)
-    return NetworkSpec(
+    options = NetworkOptions(
         model=name,
+        hidden_channels=backbone.options.hidden_channels,
+        num_layers=backbone.options.num_layers,
+        norm="batch",
+        extractor_channels=32 if several else 128,
+    )
+    return NetworkSpec(
         in_channels=backbone.in_channels,
-        edge_channels=0,
         node_outputs=3 if several else 0,
         graph_outputs=3 if isinstance(model, MultiTaskSMP) else model.out.out_features,
-        hidden_channels=backbone.hidden_channels,
-        num_layers=backbone.num_layers,
-        identifiers="onehot",
-        dropout=0.0,
-        norm="batch",
-        residual=False,
-        towers=1,
-        set_scale=1.0,
-        message_residual=False,
-        update_residual=False,
-        shared_extractor=False,
-        extractor_channels=32 if several else 128,
+        options=options,
     ).build()
 
 
@@ -112,7 +107,7 @@ def make_step(model: nn.Module, work: Workload, edges: bool = True) -> Callable[
 def make_captured_step(
     model: nn.Module, work: Workload, dtype: torch.dtype | None = None
 ) -> Callable[[], Tensor]:
-    """The same with captured forward and backward passes, as training on a GPU runs them."""
+    """The same step with captured forward and backward passes, as in training on a GPU."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     store = work.store().to("cuda")
 
@@ -135,7 +130,7 @@ def make_captured_step(
 
 
 def peak_mib(step: Callable[[], Tensor], device: str) -> float:
-    """The most memory that tensors made by a step hold at one time."""
+    """The peak memory of the tensors that a step creates."""
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -168,7 +163,7 @@ def time_ms(step: Callable[[], Tensor], device: str) -> float:
 
 
 def difference(ours: nn.Module, naive: nn.Module, work: Workload) -> float:
-    """The largest difference of the two outputs in float64, relative to the largest output."""
+    """The largest difference between the outputs in float64, relative to the largest output."""
     x = None if work.x is None else work.x.double()
     edge_attr = None if work.edge_attr is None else work.edge_attr.double()
     arguments = (x, work.edge_index, edge_attr, work.batch)

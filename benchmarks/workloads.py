@@ -1,4 +1,4 @@
-"""Synthetic batches of the sizes of the paper's three experiments, and the networks for them."""
+"""Synthetic batches with the sizes of the paper's three experiments, and their networks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from smpgnn.models import SMP, MultiTaskSMP
 
 @dataclass(frozen=True)
 class Workload:
-    """A batch and the network that the paper trains on such batches."""
+    """A batch, and the network that the paper trains on such batches."""
 
     name: str
     make: Callable[[], SMP | MultiTaskSMP]
@@ -40,7 +40,7 @@ class Workload:
         )
 
     def store(self) -> GraphStore:
-        """The same graphs as a data set, on the CPU."""
+        """The graphs as a data set, on the CPU."""
         size = torch.bincount(self.batch.cpu(), minlength=self.num_graphs)
         owner = self.batch[self.edge_index[0]].cpu()
         order = torch.argsort(owner, stable=True)
@@ -55,7 +55,7 @@ class Workload:
 def sparse_graphs(
     sizes: Tensor, average_degree: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Random graphs of these sizes, local as molecules are: edge_index [2, E] and batch [N]."""
+    """Random graphs of these sizes, similar to molecules: edge_index [2, E] and batch [N]."""
     edges, start = [], 0
     for n in sizes.tolist():
         wanted = round(average_degree * n / 2)
@@ -75,7 +75,7 @@ def sparse_graphs(
 
 
 def cycles(graphs: int = 16, seed: int = 0) -> Workload:
-    """8-cycles, nominal 72 nodes: Fast SMP, 8 layers of width 32."""
+    """8-cycles, nominally 72 nodes: Fast SMP, 8 layers of width 32."""
     generator = torch.Generator().manual_seed(seed)
     sizes = (62 + 8 * torch.randn(graphs, generator=generator)).round().long().clamp(38, 90)
     edge_index, batch = sparse_graphs(sizes, 1.8, generator)

@@ -1,10 +1,10 @@
-"""Write molecules of ZINC-12k as a table of SMILES, to train on as on a table of one's own.
+"""Write molecules of ZINC-12k as a table of SMILES.
 
     python benchmarks/zinc_smiles.py [--train 1500] [--others 500] [--output zinc_smiles.csv]
     smpgnn train molecules zinc_smiles.csv --targets y --split-column split
 
-The first molecules of each part, with columns smiles, y and split. The graphs have no stereo
-labels, and so the SMILES have none.
+The table contains the first molecules of each split in the columns smiles, y and split. The graphs
+have no stereo labels, so the SMILES have none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def smiles(store: GraphStore, count: int) -> Iterator[tuple[str, float]]:
     chem: Any = require_rdkit()
     orders = (chem.BondType.SINGLE, chem.BondType.DOUBLE, chem.BondType.TRIPLE)
     for number in range(min(count, len(store))):
-        graph = store.graph(number)
+        graph: Any = store.batch([number])
         molecule = chem.RWMol()
         for kind in graph.x.argmax(1).tolist():
             element, charge, hydrogens = ATOM_TYPES[kind]
@@ -44,9 +44,14 @@ def smiles(store: GraphStore, count: int) -> Iterator[tuple[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--train", type=int, default=1500, help="molecules to train on")
-    parser.add_argument("--others", type=int, default=500, help="to validate on, and to test on")
-    parser.add_argument("--data-dir", help="folder with ZINC; else SMPGNN_DATA, else a cache")
+    parser.add_argument("--train", type=int, default=1500, help="number of training molecules")
+    parser.add_argument(
+        "--others",
+        type=int,
+        default=500,
+        help="number of validation molecules, and of test molecules",
+    )
+    parser.add_argument("--data-dir", help="folder of ZINC; default: SMPGNN_DATA, else a cache")
     parser.add_argument("--output", type=Path, default=Path("zinc_smiles.csv"))
     options = parser.parse_args()
     splits = zinc_splits(options.data_dir)

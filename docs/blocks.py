@@ -1,4 +1,4 @@
-"""Blocks of documents written from records, between <!-- results: NAME --> and <!-- end -->."""
+"""Fill the blocks of documents, between <!-- results: NAME --> and <!-- end -->, from records."""
 
 from __future__ import annotations
 
@@ -12,27 +12,32 @@ Writers = Mapping[str, Callable[[], str]]
 
 
 def filled(name: str, text: str, writers: Writers) -> str:
-    """The text of the document `name` with every block written anew."""
+    """The text of the document `name` with every block rewritten."""
     for block, write in writers.items():
         pattern = re.compile(rf"(<!-- results: {block} -->\n).*?(<!-- end -->)", re.DOTALL)
         if not pattern.search(text):
-            raise SystemExit(f"{name}: there is no block '{block}'.")
+            raise SystemExit(f"{name}: no block '{block}'.")
         body = write()
         text = pattern.sub(lambda found, body=body: f"{found[1]}{body}\n{found[2]}", text)
     return text
 
 
 def fill_documents(documents: Mapping[str, Writers]) -> None:
-    """Rewrite the blocks of documents; with --check, exit 1 where one would change."""
+    """Rewrite the blocks of documents; with --check, exit 1 if one would change."""
     for name, writers in documents.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         write_document(name, filled(name, text, writers))
 
 
-def write_document(name: str, text: str) -> None:
-    """Rewrite a whole document; with --check, exit 1 where it would change."""
+def write_document(name: str, text: str, key: str = "") -> None:
+    """Rewrite a whole document; with --check, exit 1 if it would change.
+
+    A document with a `key` counts as unchanged as long as it contains the key.
+    """
     path = ROOT / name
     if "--check" not in sys.argv[1:]:
         path.write_text(text, encoding="utf-8")
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        raise SystemExit(f"{name} is not what results/ say: run {sys.argv[0]}.")
+        return
+    found = path.read_text(encoding="utf-8") if path.exists() else ""
+    if (key not in found) if key else (found != text):
+        raise SystemExit(f"{name} does not match results/: run {sys.argv[0]}.")

@@ -1,9 +1,9 @@
-"""Draw docs/figures/cycles_sizes.png: cycles at the size of training and in larger graphs.
+"""Draw docs/figures/cycles_sizes.png: accuracy at the training size and on larger graphs.
 
 python docs/draw_cycles.py           # draw it from results/
-python docs/draw_cycles.py --check   # exit 1 where it was drawn from other numbers
+python docs/draw_cycles.py --check   # exit 1 if it shows other numbers
 
-The numbers that were drawn are kept as a text in the file.
+The file stores the numbers it shows as text.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.collect import Report, TableReport, collect
 
 FILE = ROOT / "docs" / "figures" / "cycles_sizes.png"
-COLOURS = {"ours": "#1b6ca8", "printed": "#7f7f7f", "rival": "#c0504d"}
+COLOURS = {"ours": "#1b6ca8", "printed": "#7f7f7f", "baseline": "#c0504d"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One row: accuracy at the size of training and at the largest, for each k."""
+    """One row: accuracy at the training size and at the largest size, for each k."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A cycle length with the two sizes."""
+    """A cycle length with its training size and its largest size."""
 
     k: int
     trained: int
@@ -56,7 +56,7 @@ def panels() -> list[Panel]:
 
 
 def lines(report: Report) -> list[Line]:
-    """SMP, what its parts do to it, what the paper prints, and the rivals; whole rows only."""
+    """SMP, its variants, SMP as printed in the paper, and the baselines; only complete rows."""
     tables = {table.table.name: table for table in report.tables}
     parts, main = tables["cycle_generalization_parts"], tables["cycle_generalization"]
     found = [
@@ -65,7 +65,7 @@ def lines(report: Report) -> list[Line]:
     ]
     found.append(line(main, "SMP", "printed", "SMP as printed in the paper"))
     found += [
-        line(main, row.name, "rival", row.name) for row in main.table.rows if row.name != "SMP"
+        line(main, row.name, "baseline", row.name) for row in main.table.rows if row.name != "SMP"
     ]
     return [one for one in found if one is not None]
 
@@ -104,7 +104,7 @@ def draw(shown: list[Line]) -> Any:
     for one in axes:
         one.tick_params(axis="y", length=0)
     axes[1].set_xlabel(
-        "test accuracy (%):  ○ size of training   ● largest size   (dotted: guessing)", fontsize=8
+        "test accuracy (%):  ○ training size   ● largest size   (dotted: guessing)", fontsize=8
     )
     return figure
 

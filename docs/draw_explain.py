@@ -1,4 +1,4 @@
-"""Draw figures/explain.svg: what the model that ships says of the atoms of some molecules.
+"""Draw figures/explain.svg: atom contributions in some molecules, from the shipped model.
 
 python docs/draw_explain.py
 """
@@ -13,7 +13,7 @@ from smpgnn.inference.explain_tables import explain_molecules
 from smpgnn.inference.predict import load
 
 FIGURE = Path(__file__).resolve().parent / "figures" / "explain.svg"
-#: An aromatic acid, a ring of eight with a tail, an ion.
+#: An aromatic acid, an eight-membered ring with a tail, an ion.
 MOLECULES = ["Clc1ccccc1C(=O)O", "CCCCCC1CCCCCCC1", "C[N+](C)(C)CC([O-])=O"]
 
 

@@ -1,4 +1,4 @@
-"""Draw docs/figures/speed.png, the README's figure of speed and scale, from results/benchmarks."""
+"""Draw docs/figures/speed.png, the speed and scaling figure of the README, from its records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def draw_steps(axes: Any, record: dict[str, Any], title: str) -> None:
-    """Steps launched kernel by kernel; on a GPU the record has ours under 'eager'."""
+    """Steps launched kernel by kernel. GPU records store ours as 'eager'."""
     cases = [row["case"] for row in record["rows"]]
     for number, (way, colour) in enumerate(WAYS.items()):
         values = [

@@ -1,7 +1,7 @@
-"""Write the figures of results/ into the documents, between their markers.
+"""Write the numbers of the records in results/ into the documents, between their markers.
 
 python docs/fill.py           # rewrite
-python docs/fill.py --check   # exit 1 where it would change
+python docs/fill.py --check   # exit 1 if a document would change
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 from blocks import ROOT, fill_documents, write_document
 
 from smpgnn.config.options import read_config
+from smpgnn.paper.report.charts import svg_file
 from smpgnn.paper.report.collect import Summary, TableReport, collect
-from smpgnn.paper.report.markdown import FIGURES, markdown, missing_text, number, seeds_text
-from smpgnn.paper.report.page import figure_files
+from smpgnn.paper.report.curves import figures
+from smpgnn.paper.report.render import FIGURES, markdown
+from smpgnn.paper.report.words import missing_text, number, seeds_text
 
 REPORT = collect(ROOT / "results")
 
@@ -41,12 +43,11 @@ def demo() -> str:
 
 
 def cycles() -> str:
-    """Table 1 in short: 1a by row, and SMP at the largest sizes of 1b and with the graphs of 1c."""
+    """Summary of Table 1: 1a by row, and SMP at the largest sizes of 1b and in 1c."""
     tables = {table.table.name: table for table in REPORT.tables}
     detection = tables["cycle_detection"]
     lines = [
-        f"| {len(detection.cells)} cells of Table 1a | lowest | in the paper "
-        "| mean | in the paper |",
+        f"| Table 1a, {len(detection.cells)} cells | lowest | lowest, paper | mean | mean, paper |",
         "|---|---|---|---|---|",
     ]
     partly = []
@@ -66,12 +67,12 @@ def cycles() -> str:
     devices = sorted({record.device for record in detection.records})
     about = f"Test accuracy (%); {seeds_text(detection)}; {', '.join(devices)}."
     if partly:
-        about += f" Cells of the rows that are not shown: {', '.join(partly)}."
+        about += f" Incomplete rows (cells trained): {', '.join(partly)}."
     return "\n".join([*lines, f"({about} {_left()})"])
 
 
 def _left() -> str:
-    """How many cells of the paper's tables are not trained."""
+    """The number of cells of the paper's tables that are not trained."""
     left = []
     for table in REPORT.of_the_paper:
         found = [table.summary(row.name, c.name) for row in table.table.rows for c in table.cells]
@@ -79,26 +80,26 @@ def _left() -> str:
         if count:
             left.append(f"{table.table.title.partition(':')[0]} {count}")
     if left:
-        return f"Cells of the paper that are not trained: {', '.join(left)}."
-    return "All cells that the paper has in Tables 1 to 3 are trained."
+        return f"Cells of the paper not trained yet: {', '.join(left)}."
+    return "All cells of the paper's Tables 1 to 3 are trained."
 
 
 def properties() -> str:
-    """Table 2 in short: the average over the six properties."""
+    """Summary of Table 2: the average over the six properties."""
     table = _report("graph_properties")
-    lines = ["| average of six properties | here | in the paper |", "|---|---|---|"]
+    lines = ["| average of six properties | ours | paper |", "|---|---|---|"]
     for row in table.rows:
         found = table.summary(row.name, "average")
         lines.append(_table_line([row.name, _spread(found, 2), _value(found.paper, 2)]))
-    return "\n".join([*lines, "", _about("Log10 of the test MSE", table)])
+    return "\n".join([*lines, "", _about("Log10 test MSE", table)])
 
 
 def zinc() -> str:
-    """Table 3 in short, and the best rows beyond it: a row a method."""
+    """Table 3 and the best rows beyond it, one row per method."""
     table = _report("zinc")
     lines = ["| test MAE | parameters |", "|---|---|"]
     for cell in table.cells:
-        lines[0] += f" {cell.label} | in the paper |"
+        lines[0] += f" {cell.label} | paper |"
         lines[1] += "---|---|"
     methods = [(table, row.name, row.name) for row in table.rows]
     methods.append((_report("zinc_batches"), "MPNN-JT", "MPNN-JT, more steps"))
@@ -113,11 +114,11 @@ def zinc() -> str:
         found = [report.summary(row, cell.name) for cell in table.cells]
         entries = [entry for one in found for entry in (_spread(one, 3), _value(one.paper, 3))]
         lines.append(_table_line([shown, f"{_parameters(found):,}", *entries]))
-    return "\n".join([*lines, "", _about("Mean and spread over the seeds", table)])
+    return "\n".join([*lines, "", _about("Mean ± standard deviation over the seeds", table)])
 
 
 def zinc_validation() -> str:
-    """What was chosen by: validation beside test values of the rows beyond Table 3."""
+    """Validation beside test values of the rows beyond Table 3."""
     lines = ["| | validation MAE | test MAE | last training loss |", "|---|---|---|---|"]
     for name in ("zinc_batches", "zinc_beyond", "zinc_500k"):
         report = _report(name)
@@ -130,12 +131,12 @@ def zinc_validation() -> str:
             ]
             shown = f"`{name}`: {row.name}"
             lines.append(_table_line([shown, *(_value(mean, 3) for mean in means)]))
-    about = "Means over the seeds; the loss is in standard deviations of the target."
+    about = "Means over the seeds; the loss is in units of the target's standard deviation."
     return "\n".join([*lines, "", f"({about})"])
 
 
 def _parameters(found: list[Summary]) -> int:
-    """The largest network of some cells: the columns of ZINC differ in the features of edges."""
+    """The most parameters among some cells: the columns of ZINC differ in edge features."""
     return max(record.parameters for one in found for record in one.records)
 
 
@@ -144,21 +145,21 @@ def _report(name: str) -> TableReport:
 
 
 def _spread(summary: Summary, digits: int) -> str:
-    """The mean over the seeds, and how far they differ."""
+    """Mean ± standard deviation over the seeds."""
     if summary.spread is not None:
         return f"{_value(summary.mean, digits)} ± {summary.spread:.{digits}f}"
     return _value(summary.mean, digits) + (" (1 seed)" if summary.records else "")
 
 
 def _about(what: str, table: TableReport) -> str:
-    """In brackets: what the numbers are, of how many seeds, where they were made, what is left."""
+    """In brackets: what the numbers are, the number of seeds, the devices, what is missing."""
     devices = sorted({record.device for record in table.records})
     about = f"{what}; {seeds_text(table)}; {', '.join(devices)}."
     return f"({' '.join(word for word in (about, missing_text(table)) if word)})"
 
 
 def _smp(sizes: TableReport, less: TableReport) -> list[str]:
-    """SMP on larger graphs than in training, and trained on few."""
+    """SMP on larger graphs than in training (1b), and trained on few graphs (1c)."""
     out = [cell for cell in sizes.cells if cell.name.startswith("out ")]
     found = [sizes.summary("SMP", cell.name) for cell in out]
     found += [less.summary("SMP", cell.name) for cell in less.cells]
@@ -166,8 +167,8 @@ def _smp(sizes: TableReport, less: TableReport) -> list[str]:
     return [
         _table_line(["SMP", *heads]),
         "|---" * (1 + len(heads)) + "|",
-        _table_line(["here", *(_value(one.mean, 1) for one in found)]),
-        _table_line(["in the paper", *(_value(one.paper, 1) for one in found)]),
+        _table_line(["ours", *(_value(one.mean, 1) for one in found)]),
+        _table_line(["paper", *(_value(one.paper, 1) for one in found)]),
     ]
 
 
@@ -180,7 +181,7 @@ def _value(value: float | None, digits: int) -> str:
 
 
 def _steps(file: str, machine: str, ours: str) -> str:
-    """Steps launched kernel by kernel, ours under the name `ours` of the record."""
+    """Eager steps; `ours` is the field of the record that has our time."""
     record = read(f"benchmarks/{file}")
     lines = [
         f"| {machine} | ours | naive | PPGN | GIN | ours, peak | naive, peak |",
@@ -203,36 +204,38 @@ def step() -> str:
 
 
 def step_gpu() -> str:
-    return _steps("step-h200.json", "GPU, launched", "eager_ms")
+    return _steps("step-h200.json", "GPU, eager", "eager_ms")
 
 
 def step_captured() -> str:
-    """Our captured steps; the record has none of the others."""
+    """Our captured steps; the record has no captured steps of the other networks."""
     lines = ["| GPU, captured | ours |", "|---|---|"]
     for row in read("benchmarks/step-h200.json")["rows"]:
         lines.append(_table_line([row["case"], f"{row['ours_ms']:.1f} ms"]))
-    return "\n".join([*lines, "", "(There is no record of captured steps of the others.)"])
+    return "\n".join([*lines, "", "(Captured steps of the other networks were not measured.)"])
 
 
 def epoch() -> str:
-    """The time of an epoch of ZINC in training, without the first, which records the steps."""
+    """The time of an epoch of ZINC, without the first one, which captures the steps."""
     run = read("benchmarks/zinc-h200/run.json")
     config = read_config(ROOT / "results/benchmarks/zinc-h200/config.yaml")
     lines = (ROOT / "results/benchmarks/zinc-h200/metrics.csv").read_text(encoding="utf-8")
     times = [float(line.split(",")[1]) for line in lines.split()[1:]]
     mean = (times[-1] - times[0]) / (len(times) - 1)
     return (
-        f"An epoch of ZINC on an {run['device']}, {config['num_layers']} layers of "
-        f"{config['hidden_channels']} channels in one-hot contexts ({run['parameters']:,} "
-        f"parameters), batches of {config['batch_size']}, with validation and checkpoint: "
-        f"{mean:.2f} s, after {times[0]:.1f} s for the first (`results/benchmarks/zinc-h200`)."
+        f"One epoch of ZINC takes {mean:.2f} s on an {run['device']}, validation and checkpoint "
+        f"included; the first epoch takes {times[0]:.1f} s. The network has "
+        f"{config['num_layers']} layers of {config['hidden_channels']} channels, one-hot "
+        f"contexts and {run['parameters']:,} parameters; batches have {config['batch_size']} "
+        f"molecules (`results/benchmarks/zinc-h200`)."
     )
 
 
 def gpu() -> str:
     record = read("benchmarks/gpu-h200.json")
     lines = [
-        f"| {record['device']} | TF32 | waited for | bfloat16 | kernels | floor | TF32 / floor |",
+        f"| {record['device']} | TF32 | TF32, synchronised | bfloat16 | kernels "
+        "| lower bound | TF32 / bound |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
@@ -242,13 +245,13 @@ def gpu() -> str:
             f"| {row['launches']:,} | {row['floor_ms']:.2f} ms | {row['over_floor']:.1f}× |"
         )
     bandwidth = record["bandwidth_bytes_s"] / 1e12
-    lines += ["", f"(A large copy moves {bandwidth:.2f} TB/s there; torch {record['torch']}.)"]
+    lines += ["", f"(Measured copy bandwidth: {bandwidth:.2f} TB/s; torch {record['torch']}.)"]
     return "\n".join(lines)
 
 
 def scale() -> str:
     lines = [
-        "| one graph | layer | nodes | step | index | peak | one dense layer |",
+        "| graph | layer | nodes | step | index | peak | one dense layer |",
         "|---|---|---|---|---|---|---|",
     ]
     for file in ("scale-cpu.json", "scale-h200.json"):
@@ -278,27 +281,27 @@ def precision() -> str:
 def few_molecules() -> str:
     folder = "benchmarks/few-molecules"
     lines = ["| | parameters | validation MAE | test MAE |", "|---|---|---|---|"]
-    for name, title in (("own-terms", "own terms (default)"), ("without", "`--no-own-terms`")):
+    for name, title in (("own-terms", "`--own-terms` (default)"), ("without", "`--no-own-terms`")):
         runs, shown = _two_seeds(folder, name)
         lines.append(_table_line([title, f"{runs[0]['parameters']:,}", *shown]))
     return "\n".join([*lines, "", _about_runs(folder, runs[0])])
 
 
 def _two_seeds(folder: str, name: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Two runs of a benchmark, and their errors on validation and test data."""
+    """Two runs of a benchmark, and their validation and test errors."""
     runs = [read(f"{folder}/{name}-seed{seed}/run.json") for seed in (0, 1)]
     parts = ("validation", "test")
     return runs, [" and ".join(f"{run[part]['mae']:.3f}" for run in runs) for part in parts]
 
 
 def _about_runs(folder: str, run: dict[str, Any]) -> str:
-    return f"(Seeds 0 and 1, {run['epochs']} epochs each, {run['device']}; `results/{folder}`.)"
+    return f"(Seeds 0 and 1, {run['epochs']} epochs, {run['device']}; `results/{folder}`.)"
 
 
 def complexity() -> str:
     record = read("benchmarks/complexity.json")
     lines = [
-        "| one layer | memory | measured | time | measured |",
+        "| layer | memory | measured | time | measured |",
         "|---|---|---|---|---|",
     ]
     for row in record["results"]:
@@ -334,5 +337,6 @@ DOCUMENTS = {
 if __name__ == "__main__":
     fill_documents(DOCUMENTS)
     write_document("docs/results.md", markdown(REPORT))
-    for chart, drawing in figure_files(REPORT).items():
-        write_document(f"docs/{FIGURES}/{chart}", drawing)
+    for name, chart in figures(REPORT).items():
+        # The same numbers look different in another version of matplotlib: compare the numbers.
+        write_document(f"docs/{FIGURES}/{name}", svg_file(chart), chart.fingerprint)

@@ -1,10 +1,10 @@
-"""Local contexts, layer by layer: what SMP sees where ordinary message passing is blind.
+"""Draw local contexts, layer by layer, on two graphs that message passing cannot distinguish.
 
     python examples/contexts.py --output demo
 
-A ring of six nodes and two triangles have the same degrees everywhere, so ordinary message passing
-cannot tell them apart. Here every node passes on its context (U_i ← Σ_j U_j, starting one-hot), and
-the contexts of all nodes are drawn after each layer: they are the powers of the adjacency matrix.
+In a ring of six nodes and in two triangles all nodes have the same degree, so ordinary message
+passing cannot distinguish them. Here every node sums the contexts of its neighbours, U_i ← Σ_j U_j,
+from one-hot contexts on. The contexts after each layer are the powers of the adjacency matrix.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main() -> None:
         traces = ", ".join(f"{float(matrix.trace()):.0f}" for matrix in matrices)
         print(f"{name:<14} trace of the contexts after each layer: {traces}")
     if options.layers >= 3:
-        print("Trace after 3 layers = 6 × number of triangles: the two graphs are told apart.")
+        print("The trace after 3 layers is 6 × the number of triangles, which differs.")
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "contexts.png"
     draw(graphs, path)

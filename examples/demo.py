@@ -1,10 +1,10 @@
-"""The main job in minutes on two processor cores: who can see a 4-cycle?
+"""Train Fast SMP and GIN to detect 4-cycles, in minutes on two CPU cores.
 
     python examples/demo.py --output demo
 
-Trains Fast SMP and a GIN of the same frame on graphs of 36 nodes, half of which hold a cycle of
-length 4, and draws both training curves. The contexts use neighbourhood identifiers: the same
-results as one-hot ones, with a fraction of the rows.
+Half of the graphs of 36 nodes contain a cycle of length 4. The script draws both training curves.
+SMP uses neighbourhood identifiers, which give the same results as one-hot identifiers with a
+fraction of the rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def draw(results: dict[str, Result], path: Path) -> None:
     axis.axhline(50, color="gray", linestyle=":", label="guessing")
     axis.set_xlabel("epoch")
     axis.set_ylabel("validation accuracy (%)")
-    axis.set_title("Does this graph of 36 nodes hold a 4-cycle?")
+    axis.set_title("Does this graph of 36 nodes contain a 4-cycle?")
     axis.grid(alpha=0.3)
     axis.legend(loc=(0.52, 0.08))
     figure.savefig(path, dpi=140)
@@ -54,7 +54,7 @@ def main() -> None:
     results: dict[str, Result] = {}
     for model, name in NAMES.items():
         folder = options.output / model
-        shutil.rmtree(folder, ignore_errors=True)  # the demo always starts afresh
+        shutil.rmtree(folder, ignore_errors=True)  # always start a new run
         print(f"\nTraining {name} on 10,000 graphs …", file=sys.stderr)
         results[model] = smpgnn.train(
             "cycles",

@@ -1,11 +1,11 @@
-"""SMP on one graph of 10,000 nodes, trained by mini-batches of target nodes.
+"""Train SMP on one graph of 10,000 nodes with mini-batches of target nodes.
 
     python examples/large_graph.py
 
-The graph is a triangulated mesh from which a fifth of the edges is missing; the target is the
-number of triangles through each node, which degrees do not tell. One-hot contexts would have
-10,000 rows for each of 10,000 nodes; here a batch holds the rows that its targets depend on, and
-the result is the same. The last line compares batches with the whole graph.
+The graph is a triangulated mesh without a fifth of its edges. The target is the number of triangles
+through each node, which does not follow from the degrees. One-hot contexts would have 10,000 rows
+for each of 10,000 nodes. A mini-batch contains only the rows on which its targets depend, and gives
+the same result; the last line of output compares it with the whole graph.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from smpgnn import SMP
-from smpgnn.contexts.receptive_field import TargetLoader
+from smpgnn.contexts.target_nodes import TargetLoader
 
 
 def mesh(side: int, generator: torch.Generator) -> Tensor:
-    """A grid of side × side nodes with a random diagonal in each cell; one edge in five is lost."""
+    """A grid of side × side nodes with a random diagonal per cell, without one edge in five."""
     place = torch.arange(side * side).view(side, side)
     across = torch.stack([place[:, :-1], place[:, 1:]]).view(2, -1)
     along = torch.stack([place[:-1], place[1:]]).view(2, -1)
@@ -46,7 +46,7 @@ def triangles(edge_index: Tensor, nodes: int) -> Tensor:
 
 
 def predict(model: SMP, loader: TargetLoader) -> tuple[Tensor, Tensor]:
-    """Predictions and truth for the targets of the loader, [T, 1] each."""
+    """Predictions and true values for the targets of the loader, [T, 1] each."""
     model.eval()
     with torch.no_grad():
         found = [(model(b.x, b.edge_index, index=b.index), b.y) for b in loader]

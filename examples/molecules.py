@@ -1,9 +1,9 @@
-"""From a table of SMILES to predictions, in Python.
+"""Train on a table of SMILES and predict for new molecules, in Python.
 
     python examples/molecules.py
 
-Makes a small table (SMILES and the number of heavy atoms in rings, a target that needs the
-structure), trains on it for a minute on a processor, and predicts for new molecules.
+The script writes a small table of SMILES with the number of ring atoms as the target, trains on it
+for a minute on a CPU, and predicts for new molecules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import smpgnn
 
 
 def write_table(path: Path) -> None:
-    """Rings of 3 to 8 atoms, alone or in pairs, with chains and hetero atoms."""
+    """Write molecules with one or two rings of 3 to 8 atoms, with chains and heteroatoms."""
     rings = {size: f"C1{'C' * (size - 2)}C1" for size in range(3, 9)}
     rows = []
     for size, ring in rings.items():
@@ -43,7 +43,7 @@ def main() -> None:
             epochs=20,
             output=str(Path(folder) / "run"),
         )
-        print(f"Mean error on the test part: {result.test['mae']:.2f} atoms")
+        print(f"Mean absolute error on the test split: {result.test['mae']:.2f} atoms")
         model = smpgnn.load(result.folder)
         print(model.predict(["C1CCCCC1", "CCCCCC", "C1CC1CCC1CCC1", "not a molecule"]))
 

@@ -1,10 +1,10 @@
-"""A layer of your own: any equivariant message, aggregation and update on contexts.
+"""Write your own layer: any equivariant message, aggregation and update on contexts.
 
     python examples/own_layer.py
 
-The layer lets every node learn its distance to every other one: a context starts with 1 in the
-node's own row, and a row is reached one layer after a neighbour's. The checker of the library then
-tries to break its equivariance, and finds what is wrong with a careless version.
+With this layer every node learns its distance to every other node: a context starts with a 1 in the
+own row, and each layer spreads it by one hop. `assert_equivariant` confirms that the layer is
+equivariant, and detects that a careless version is not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smpgnn.testing import assert_equivariant
 
 
 class Reach(SMPLayer):
-    """U_i[j] = 1 as soon as word of j has reached i: the maximum over i and its neighbours."""
+    """U_i[j] = 1 once a message from j has reached i: the maximum over i and its neighbours."""
 
     def __init__(self) -> None:
         super().__init__(aggregation="max")
@@ -29,7 +29,7 @@ class Reach(SMPLayer):
 
 
 class Careless(Reach):
-    """Breaks the rule: it treats the first row of a context unlike the others."""
+    """Not equivariant: it treats the first row of a context differently."""
 
     def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
         rows = u_j.rows.clone()
@@ -38,7 +38,7 @@ class Careless(Reach):
 
 
 def distances(edge_index: Tensor, num_layers: int) -> Tensor:
-    """The number of layers after which each node has heard of each other, [n, n]."""
+    """The number of layers until a message from each node reaches each other node, [n, n]."""
     topology = Topology.checked(edge_index)
     n = topology.num_nodes
     index = ContextIndex.build(topology, "onehot", num_layers)

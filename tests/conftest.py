@@ -1,6 +1,6 @@
-"""Settings of all tests: one thread a worker, and how many examples hypothesis tries.
+"""Settings of all tests: one thread per worker, and the number of examples of hypothesis.
 
-HYPOTHESIS_PROFILE=thorough tries many more; the default is meant for every run.
+HYPOTHESIS_PROFILE=thorough tries many more examples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plain transcription of SMP with local contexts: rows for the nodes within r hops, a far row."""
+"""A plain transcription of SMP with local contexts: one row per node within r hops, a far row."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def smp_layer(layer: nn.Module, us: Contexts, here: Near) -> Contexts:
             if layer.message_edge is not None:
                 hidden = hidden + linear(layer.message_edge, graph.y[e])
             message = linear(layer.message_out, hidden.clamp(min=0))
-            message = message + sent if layer.message_residual else message
+            message = message + sent if layer.options.message_residual else message
         total[i] = total[i] + message / graph.average_degree
     if isinstance(layer, FastSMPLayer):
         return [u + t for u, t in zip(hat, total, strict=True)]
@@ -86,7 +86,7 @@ def smp_layer(layer: nn.Module, us: Contexts, here: Near) -> Contexts:
     for u, t in zip(hat, total, strict=True):
         hidden = linear(layer.update_own, u) + linear(layer.update_messages, t)
         new = linear(layer.update_out, hidden.clamp(min=0))
-        contexts.append(new + u if layer.update_residual else new)
+        contexts.append(new + u if layer.options.update_residual else new)
     return contexts
 
 
@@ -123,13 +123,13 @@ def normalize(norm: nn.Module, graphs: list[Contexts]) -> list[Contexts]:
 
 def local_smp(model: SMP, graphs: tuple[DenseGraph, ...], radius: int) -> Tensor:
     backbone, here = model.backbone, [Near(graph, radius) for graph in graphs]
-    contexts = [initial(one, torch.float64, backbone.features) for one in here]
+    contexts = [initial(one, torch.float64, backbone.options.features) for one in here]
     sums = [extract(model.first_extractor, us, n) for us, n in zip(contexts, here, strict=True)]
     for number, (norm, layer) in enumerate(zip(backbone.norms, backbone.layers, strict=True)):
         normal = contexts if backbone.norm_after else normalize(norm, contexts)
         new = [smp_layer(layer, us, n) for us, n in zip(normal, here, strict=True)]
         new = normalize(norm, new) if backbone.norm_after else new
-        if backbone.residual and layer.in_channels == layer.out_channels:
+        if backbone.options.residual and layer.in_channels == layer.out_channels:
             new = [
                 [b + a for a, b in zip(old, us, strict=True)]
                 for old, us in zip(contexts, new, strict=True)
@@ -137,6 +137,6 @@ def local_smp(model: SMP, graphs: tuple[DenseGraph, ...], radius: int) -> Tensor
         contexts = new
         extractor = model.extractors[min(number, len(model.extractors) - 1)]
         for g, (us, n) in enumerate(zip(contexts, here, strict=True)):
-            sums[g] = sums[g] + extract(extractor, us, n) / backbone.num_layers
+            sums[g] = sums[g] + extract(extractor, us, n) / backbone.options.num_layers
     h = torch.stack(sums) if model.level == "graph" else torch.cat(sums)
     return linear(model.out, h + linear(model.head, h).clamp(min=0))

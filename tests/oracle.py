@@ -1,12 +1,13 @@
 """The oracle: a slow, plain, dense transcription of the paper's equations, graph by graph.
 
-A context tensor U has shape [n, R, C]: U[i, r] is what node i knows of identifier r. With the
-one-hot encoding R = n and node j has identifier j; with a colouring R is the number of colours;
-with R = 1 and identifier 0 for everybody, contexts are the node features of the MPNN ablation.
+A context tensor U has shape [n, R, C]: U[i, r] is the row of identifier r in the context of node i.
+With one-hot identifiers R = n and node j has identifier j. With a colouring R is the number of
+colours. With R = 1 and identifier 0 for all nodes, contexts are the node features of the MPNN
+ablation.
 
-The oracle takes the weights from the modules of `smpgnn`, so that gradients can be compared too,
-and shares no other code with them. Networks take a list of graphs, one after the other; only batch
-norm couples them.
+The oracle uses the weights of the modules of `smpgnn`, so that gradients can be compared, too. It
+shares no other code with them. Networks process a list of graphs one by one; only batch norm
+couples them.
 """
 
 from __future__ import annotations
@@ -110,13 +111,12 @@ def stack(values: Sequence[Tensor], like: Tensor, *shape: int) -> Tensor:
 def initial(
     graph: DenseGraph,
     dtype: torch.dtype = torch.float64,
-    announced: int = 0,
     features: str = "own",
 ) -> Tensor:
     """U_i[i, :] = [1, x_i] and zero elsewhere; or the other rows hold features, too.
 
     With 'context' those of its node, U_i[j, 1:] = x_i; with 'row' those of the node that the row
-    describes, U_i[j, 1:] = x_j; `announced`: the first ones of these.
+    describes, U_i[j, 1:] = x_j.
     """
     width = 1 if graph.x is None else 1 + graph.x.size(1)
     zero, one = torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype)
@@ -125,10 +125,8 @@ def initial(
         rows = [torch.zeros(width, dtype=dtype) for _ in range(graph.num_rows)]
         if features == "context" and graph.x is not None:
             rows = [torch.cat([zero, graph.x[i]]) for _ in rows]
-        known_channels = width - 1 if features == "row" else announced
-        for j in range(graph.num_nodes if known_channels else 0):
-            known = torch.cat([zero, graph.x[j, :known_channels]])
-            rows[graph.identifier[j]] = nn.functional.pad(known, (0, width - known.numel()))
+        for j in range(graph.num_nodes if features == "row" and width > 1 else 0):
+            rows[graph.identifier[j]] = torch.cat([zero, graph.x[j]])
         rows[graph.identifier[i]] = one if graph.x is None else torch.cat([one, graph.x[i]])
         contexts.append(torch.stack(rows))
     return stack(contexts, torch.zeros(0, dtype=dtype), graph.num_rows, width)
@@ -173,15 +171,15 @@ def default_layer(layer: DefaultSMPLayer, u: Tensor, graph: DenseGraph) -> Tenso
         if layer.message_edge is not None:
             hidden = hidden + linear(layer.message_edge, graph.y[e])
         message = linear(layer.message_out, hidden.clamp(min=0))
-        if layer.message_residual:
+        if layer.options.message_residual:
             message = message + hat[j]
-        total[i] = total[i] + message / (1 if layer.divide_update else graph.average_degree)
+        total[i] = total[i] + message / (1 if layer.options.divide_update else graph.average_degree)
     contexts = []
     for i in range(graph.num_nodes):
         hidden = linear(layer.update_own, hat[i]) + linear(layer.update_messages, total[i])
         new = linear(layer.update_out, hidden.clamp(min=0))
-        new = new + hat[i] if layer.update_residual else new
-        contexts.append(whole(new, graph) if layer.divide_update else new)
+        new = new + hat[i] if layer.options.update_residual else new
+        contexts.append(whole(new, graph) if layer.options.divide_update else new)
     return stack(contexts, hat, graph.num_rows, layer.out_channels)
 
 
@@ -191,8 +189,10 @@ def fast_layer(layer: FastSMPLayer, u: Tensor, graph: DenseGraph) -> Tensor:
     contexts = [hat[i] for i in range(graph.num_nodes)]
     for j, i in graph.edges:
         message = hat[j] + (hat[i] @ matrix(layer.w4)) * (hat[j] @ matrix(layer.w5))
-        contexts[i] = contexts[i] + message / (1 if layer.divide_update else graph.average_degree)
-    if layer.divide_update:
+        contexts[i] = contexts[i] + message / (
+            1 if layer.options.divide_update else graph.average_degree
+        )
+    if layer.options.divide_update:
         contexts = [whole(new, graph) for new in contexts]
     return stack(contexts, hat, graph.num_rows, layer.out_channels)
 
@@ -326,15 +326,15 @@ def extract(module: nn.Module, u: Tensor, graph: DenseGraph, reduction: str = ""
 
 def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[Tensor]]:
     """U⁽⁰⁾, U⁽¹⁾, … of all graphs."""
-    dtype, announced = next(backbone.parameters()).dtype, backbone.announced_channels
-    us = [initial(graph, dtype, announced, backbone.features) for graph in graphs]
+    dtype = next(backbone.parameters()).dtype
+    us = [initial(graph, dtype, backbone.options.features) for graph in graphs]
     yield us
     for norm, layer in zip(backbone.norms, backbone.layers, strict=True):
         normal = us if backbone.norm_after else normalize(norm, us)
         new = [smp_layer(layer, u, graph) for u, graph in zip(normal, graphs, strict=True)]
         if backbone.norm_after:
             new = normalize(norm, new)
-        if backbone.residual and layer.in_channels == layer.out_channels:
+        if backbone.options.residual and layer.in_channels == layer.out_channels:
             new = [b + a for a, b in zip(us, new, strict=True)]
         us = new
         yield us
@@ -349,7 +349,7 @@ def smp(model: SMP, graphs: Sequence[DenseGraph], reduction: str = "") -> Tensor
         else:
             shared = len(model.extractors) == 1
             extractor = model.extractors[0 if shared else number - 1]
-            share = 1 / model.backbone.num_layers
+            share = 1 / model.options.num_layers
         here = [extract(extractor, u, g, reduction) for u, g in zip(us, graphs, strict=True)]
         sums = (
             [share * v for v in here]

@@ -1,4 +1,4 @@
-"""Graphs, batches and modules to test with: hypothesis strategies and the helpers around them."""
+"""Hypothesis strategies and helpers for graphs, batches and modules."""
 
 from __future__ import annotations
 

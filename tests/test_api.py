@@ -1,4 +1,4 @@
-"""smpgnn.train and smpgnn.load from Python."""
+"""smpgnn.train and smpgnn.load in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a GPU: the same numbers as on the CPU, in float64, for all networks and schemes."""
+"""GPU results equal CPU results in float64, for all networks and identifier schemes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from strategies import ODD, SCHEMES, Case, assert_same, cycle, gradients, make_c
 from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP
-from smpgnn.config.catalogue import ENTRIES, Entry
-from smpgnn.config.options import CyclesOptions, with_values
+from smpgnn.config.models import MODELS, Entry
+from smpgnn.config.options import CyclesOptions
+from smpgnn.config.settings import with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.ops import neighbor
@@ -199,7 +200,7 @@ def test_gradients_of_the_helper_work_on_the_gpu() -> None:
     assert gradients([leaf * 2], [leaf])[0].is_cuda
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", MODELS.values(), ids=lambda entry: entry.name)
 def test_every_network_of_the_catalogue_equals_the_cpu(entry: Entry) -> None:
     """In float64 and eval mode; those with random identifiers only run."""
     options = with_values(

@@ -1,4 +1,4 @@
-"""Bad input: each mistake raises InputError with one sentence that names the argument."""
+"""Bad input raises InputError with one sentence that names the argument."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_bad_options(network: str, layer: str, mistake: str) -> None:
         ("SMP", "extractor_channels", {"extractor_channels": -1}),
         ("MultiTaskSMP", "node_channels", {"node_channels": -1}),
         ("MultiTaskSMP", "graph_channels", {"graph_channels": -1}),
-        ("MultiTaskSMP", "extractor_channels", {"extractor_channels": 0}),
+        ("MultiTaskSMP", "extractor_channels", {"extractor_channels": -2}),
         ("MultiTaskSMP", "state_channels", {"state_channels": 0}),
     ],
 )

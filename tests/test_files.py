@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_several_files_are_written_together_or_not_at_all(tmp_path: Path) -> Non
 
 
 def test_part_files_that_nobody_discards_can_be_removed_in_the_end(tmp_path: Path) -> None:
-    """An interrupt may come after the part file was made and before it is in anyone's care."""
+    """An interrupt may come after the part file is created and before `discard` is guaranteed."""
     done = Replacement(tmp_path / "a.txt")
     done.part.write_text("whole")
     done.commit()

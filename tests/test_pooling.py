@@ -1,4 +1,4 @@
-"""Pooling: traces, sums, means and largest entries, equal to the oracle and by hand."""
+"""Pooling: traces, sums, means and maxima equal the oracle and results by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strategies import (
 from torch_geometric.nn import MeanAggregation
 
 from smpgnn import GraphExtractor, InputError, LocalContext, NodeExtractor
-from smpgnn.config.catalogue import READOUTS
+from smpgnn.config.network import READOUTS
 from smpgnn.pooling import (
     NodePooling,
     PooledNodeExtractor,

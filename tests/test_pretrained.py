@@ -1,19 +1,18 @@
-"""The model that ships: how it gets there from a run, what its name means, and what it can do."""
+"""The pretrained model: how a run becomes it, what its name refers to, what it predicts."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
-from cli.commands import done, smpgnn
+from cli.commands import Outcome, done, smpgnn
+from scripts import run_script
 
 import smpgnn as package
 from smpgnn import pretrained
@@ -33,9 +32,8 @@ SCRIPT = ROOT / "docs" / "ship_zinc.py"
 SMILES = ["CCO", "c1ccccc1", "CC(C)N", "CCCl", "CC#N", "C1CCCCC1", "CCOC", "CCS", "c1ccncc1"]
 
 
-def ship(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True)
+def ship(*words: object) -> Outcome:
+    return run_script(SCRIPT, *words)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +44,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = ZincFeaturizer().featurize(SMILES).store
     store = replace(found, y=found.num_nodes.float().unsqueeze(1))
     part = Splits(store, store, store)
-    options = ZincOptions(
+    options = ZincOptions().changed(
         hidden_channels=8, num_layers=2, towers=2, extractor_channels=8, epochs=2, batch_size=4,
-        average=0.9, device="cpu", data_dir="somewhere", output=str(folder),
+        device="cpu", data_dir="somewhere", output=str(folder),
     )  # fmt: skip
     source = {"kind": "zinc", "smiles_column": "smiles"}
     task = Regression.fit(("y",), store)
@@ -61,7 +59,7 @@ def root(run: Path) -> Path:
     """A copy of nothing but what the script writes."""
     root = run.parent / "root"
     made = ship(run, "--root", root)
-    assert made.returncode == 0, made.stderr
+    assert made.status == 0, made.err
     return root
 
 
@@ -92,7 +90,7 @@ def test_info_and_evaluate_know_it(here: Path, run: Path) -> None:
     assert f"mae {record['test']['mae']:.4f}" in shown
     model = pretrained.shipped("zinc")
     assert isinstance(model.options, ZincOptions)
-    assert model.options.average == 0.9
+    assert model.options.network.layer.towers == 2
     assert (model.options.data_dir, model.options.output) == ("", "")  # where it ran stays out
     table = pd.DataFrame({"smiles": SMILES, "y": [1.0] * len(SMILES)})
     table.to_csv("known.csv", index=False)
@@ -119,8 +117,8 @@ def test_where_no_model_ships_one_sentence_says_so(
 ) -> None:
     monkeypatch.setattr(pretrained, "FOLDER", here / "nothing")
     message = (
-        "smpgnn: zinc: no trained model of this name ships with this version: train one with "
-        "'smpgnn train zinc' and name its folder.\n"
+        "smpgnn: zinc: this version has no pretrained model of that name: train one with "
+        "'smpgnn train zinc' and pass its run folder.\n"
     )
     for words in (
         ("predict", "zinc", "molecules.csv", "-o", "out.csv"),
@@ -139,24 +137,24 @@ def test_the_card_is_written_from_the_record(root: Path, run: Path) -> None:
     assert f"{record['test']['mae']:.4f}" in text
     assert f"{record['validation']['mae']:.4f}" in text
     assert f"(epoch {record['best_epoch']} of 2)" in text
-    assert "average: 0.9" in text
+    assert "towers: 2" in text
     assert "somewhere" not in text + (root / "src/smpgnn/pretrained/zinc.json").read_text()
-    assert ship("--check", "--root", root).returncode == 0
+    assert ship("--check", "--root", root).status == 0
     copy = root.parent / "copy"
     shutil.copytree(root, copy)
     (copy / "docs/models/zinc.md").write_text(text.replace("(epoch", "(Epoch"))
     found = ship("--check", "--root", copy)
-    assert found.returncode == 1
-    assert "docs/models/zinc.md is not what" in found.stderr
-    assert ship("--root", copy).returncode == 0  # without a run: the card of what ships
-    assert ship("--check", "--root", copy).returncode == 0
-    assert "no model ships yet" in ship("--root", copy / "docs").stderr
+    assert found.status == 1
+    assert "docs/models/zinc.md does not match" in found.err
+    assert ship("--root", copy).status == 0  # without a run: the card of what ships
+    assert ship("--check", "--root", copy).status == 0
+    assert "there is no pretrained model yet" in ship("--root", copy / "docs").err
 
 
 def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> None:
     made = json.loads((run / "run.json").read_text())
     kept = ("parameters", "epochs", "best_epoch", "wall_time_s", "device", "versions", "commit")
-    config = settings_of(ZincOptions(hidden_channels=8, num_layers=2, epochs=2))
+    config = settings_of(ZincOptions().changed(hidden_channels=8, num_layers=2, epochs=2))
     record = Record(
         table="zinc", row="SMP", cell="with edge features", seed=0, protocol="modern",
         reduced=True, metric="test MAE", value=made["test"]["mae"],
@@ -166,11 +164,11 @@ def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> 
     )  # fmt: skip
     path, root = write_record(tmp_path, record), tmp_path / "root"
     found = ship(run / "model.safetensors", "--record", path, "--root", root)
-    assert found.returncode == 0, found.stderr
+    assert found.status == 0, found.err
     text = (root / "docs/models/zinc.md").read_text()
     assert "One run, zinc: SMP, with edge features, seed 0;" in text
     assert f"| test | {made['test']['mae']:.4f} |" in text
-    assert ship("--check", "--root", root).returncode == 0
+    assert ship("--check", "--root", root).status == 0
     for wrong, message in (
         (replace(record, table="cycle_detection", seed=1), "not of ZINC"),
         (replace(record, parameters=7, seed=2), "but the record says 7"),
@@ -178,8 +176,8 @@ def test_a_model_of_a_table_ships_with_its_record(run: Path, tmp_path: Path) -> 
         other = tmp_path / "other"
         words = "--record", write_record(tmp_path, wrong), "--root", other
         found = ship(run / "model.safetensors", *words)
-        assert found.returncode == 1
-        assert message in found.stderr
+        assert found.status == 1
+        assert message in found.err
         assert not other.exists()
 
 
@@ -191,10 +189,10 @@ def test_the_model_that_ships_is_made_by_the_defaults() -> None:
 def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     def refusal(folder: Path) -> str:
         found = ship(folder, "--root", tmp_path / "root")
-        assert found.returncode == 1
+        assert found.status == 1
         assert not (tmp_path / "root").exists()
-        assert "Traceback" not in found.stderr
-        return found.stderr
+        assert "Traceback" not in found.err
+        return found.err
 
     half = tmp_path / "half"
     shutil.copytree(run, half)
@@ -207,11 +205,11 @@ def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     large = tmp_path / "large"
     shutil.copytree(run, large)
     saved = load(run, "cpu").saved
-    spec = replace(saved.spec, hidden_channels=256)
+    spec = saved.spec.changed(hidden_channels=256)
     save_model(
         large / "model.safetensors", SavedModel(spec.build(), spec, saved.task, saved.source)
     )
-    assert "a model to ship has below 2,000,000" in refusal(large)
+    assert "must have fewer than 2,000,000" in refusal(large)
 
 
 needs_model = pytest.mark.skipif(
@@ -226,7 +224,7 @@ def test_the_shipped_model_is_small_and_its_card_is_true() -> None:
     network = load("zinc", "cpu").network
     assert sum(p.numel() for p in network.parameters()) == model.run["parameters"]
     found = ship("--check")
-    assert found.returncode == 0, found.stderr
+    assert found.status == 0, found.err
 
 
 @needs_model

@@ -1,28 +1,28 @@
-"""The documents say what the records in results/ say."""
+"""Documents and figures match the records in results/."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from cli.commands import Outcome
+from scripts import run_script
 
 ROOT = Path(__file__).resolve().parent.parent
 SMP = "results/cycle_generalization/smp/out-6-seed0.json"
 
 
-def run(root: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(root / "docs" / script), *options]
-    return subprocess.run(command, capture_output=True, text=True)
+def run(root: Path, script: str, *options: str) -> Outcome:
+    return run_script(root / "docs" / script, *options)
 
 
 @pytest.mark.parametrize("script", ["fill.py", "fill_theory.py", "draw_cycles.py"])
 def test_the_figures_are_those_of_the_records(script: str) -> None:
     done = run(ROOT, script, "--check")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
 
 
 def test_another_record_is_noticed(tmp_path: Path) -> None:
@@ -32,14 +32,14 @@ def test_another_record_is_noticed(tmp_path: Path) -> None:
     record = tmp_path / SMP
     content = json.loads(record.read_text(encoding="utf-8"))
     record.write_text(json.dumps({**content, "value": 12.3}), encoding="utf-8")
-    assert "README.md is not what results/ say" in run(tmp_path, "fill.py", "--check").stderr
+    assert "README.md does not match results/" in run(tmp_path, "fill.py", "--check").err
     drawn = run(tmp_path, "draw_cycles.py", "--check")
-    assert "cycles_sizes.png is not what results/ say" in drawn.stderr
-    assert run(tmp_path, "fill.py").returncode == 0
-    assert run(tmp_path, "fill.py", "--check").returncode == 0
+    assert "cycles_sizes.png is not what results/ say" in drawn.err
+    assert run(tmp_path, "fill.py").status == 0
+    assert run(tmp_path, "fill.py", "--check").status == 0
     with (tmp_path / "docs" / "results.md").open("a", encoding="utf-8") as file:
         file.write("By hand.\n")
-    assert "docs/results.md is not what results/ say" in run(tmp_path, "fill.py", "--check").stderr
+    assert "docs/results.md does not match results/" in run(tmp_path, "fill.py", "--check").err
 
 
 def test_every_linked_file_is_there() -> None:
@@ -48,3 +48,11 @@ def test_every_linked_file_is_there() -> None:
     local = [link for link in links if not link.startswith("http")]
     assert local
     assert [link for link in local if not (ROOT / link).exists()] == []
+
+
+def test_the_example_for_pytorch_geometric_runs() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import torch\n.*?)```", text, flags=re.S)
+    names: dict[str, object] = {}
+    exec(code.replace("FakeDataset(1000,", "FakeDataset(100,"), names)
+    assert names["out"].shape == (100, 10)

@@ -1,4 +1,4 @@
-"""The public checkers: silent on good modules, loud on every way to break the promise."""
+"""The public checks accept correct modules and reject every kind of broken one."""
 
 from __future__ import annotations
 

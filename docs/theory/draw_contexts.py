@@ -1,4 +1,4 @@
-"""Draw the figures of warm-up.md and reconstruction.md into docs/theory/figures.
+"""Draw the figures of warm-up.md and reconstruction.md in docs/theory/figures.
 
 python docs/theory/draw_contexts.py
 """
@@ -13,8 +13,8 @@ import networkx as nx
 from torch import Tensor
 
 from smpgnn.paper.theory.embedding import TOLERANCE
+from smpgnn.paper.theory.graphs import adjacency_matrix, undirected
 from smpgnn.paper.theory.reconstruction import channels_of, reconstruction
-from smpgnn.paper.theory.small_graphs import adjacency_matrix, undirected
 from smpgnn.paper.theory.three_steps import decode
 from smpgnn.paper.theory.warm_up import receptive_fields, warm_up
 
@@ -26,7 +26,7 @@ INK, ACCENT, PALE = "#222222", "#c1440e", "#e8e4da"
 
 
 def kite() -> nx.Graph:
-    """A triangle at the end of a path: the edge 4–5 is the last that node 0 hears of."""
+    """A triangle at the end of a path. The edge 4–5 is the last one to reach node 0."""
     return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (4, 5)])
 
 
@@ -34,7 +34,7 @@ PLACES = {0: (0, 0), 1: (0, 1), 2: (0, 2), 3: (0, 3), 4: (-0.6, 4), 5: (0.6, 4)}
 
 
 def draw_graph(axes: Any, known: Tensor) -> None:
-    """The whole graph in grey, what node 0 knows of it in colour."""
+    """The whole graph in grey; the edges that node 0 knows in colour."""
     graph = kite()
     seen = [(a, b) for a, b in graph.edges if known[a, b]]
     nx.draw_networkx_edges(graph, PLACES, ax=axes, edge_color=PALE, width=2.5)
@@ -56,7 +56,7 @@ def draw_matrix(axes: Any, values: Tensor, colors: str, low: float, high: float)
 
 
 def mark(axes: Any, known: Tensor) -> None:
-    """A square around the entries of known edges."""
+    """Outline the entries of known edges."""
     for p, q in known.nonzero().tolist():
         axes.add_patch(
             pyplot.Rectangle((q - 0.5, p - 0.5), 1, 1, fill=False, edgecolor=ACCENT, linewidth=1.5)

@@ -16,15 +16,16 @@ from typing import Any
 import torch
 
 from smpgnn.files import write_text
-from smpgnn.paper.theory import colors, expressivity, proposition_1, proposition_2
+from smpgnn.paper.theory import coloring, expressivity, mpnn, ppgn
+from smpgnn.paper.theory.programs import Settings
 
 FOLDER = Path(__file__).resolve().parents[2] / "results" / "theory"
 
 RECORDS: dict[str, Callable[[], Any]] = {
-    "mpnn": lambda: asdict(proposition_1.measure()),
-    "ppgn": lambda: asdict(proposition_2.measure()),
-    "coloring": lambda: {"rows": [asdict(row) for row in colors.measure()]},
-    "expressivity": lambda: asdict(expressivity.measure(expressivity.Settings())),
+    "mpnn": lambda: asdict(mpnn.measure()),
+    "ppgn": lambda: asdict(ppgn.measure()),
+    "coloring": lambda: {"rows": [asdict(row) for row in coloring.measure()]},
+    "expressivity": lambda: asdict(expressivity.measure(Settings())),
 }
 
 

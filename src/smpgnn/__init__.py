@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from smpgnn.api import train
     from smpgnn.contexts.context import LocalContext
     from smpgnn.contexts.index import ContextIndex
-    from smpgnn.contexts.receptive_field import TargetLoader
+    from smpgnn.contexts.target_nodes import TargetLoader
     from smpgnn.contexts.topology import Topology
     from smpgnn.contexts.transforms import AddIdentifiers, context_index
     from smpgnn.errors import InputError
@@ -37,7 +37,7 @@ _HOME = {
     "SMP": "models",
     "SMPLayer": "layers",
     "SetLinear": "layers",
-    "TargetLoader": "contexts.receptive_field",
+    "TargetLoader": "contexts.target_nodes",
     "Topology": "contexts.topology",
     "context_index": "contexts.transforms",
     "load": "inference.predict",

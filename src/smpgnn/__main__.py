@@ -1,4 +1,4 @@
-"""`python -m smpgnn`, and the command `smpgnn`: Ctrl-C is listened to before anything is loaded."""
+"""`python -m smpgnn` and the command `smpgnn`; Ctrl-C is handled before anything is imported."""
 
 from smpgnn.cli.interrupts import importing
 

@@ -1,4 +1,4 @@
-"""Training and prediction from Python, in a line each."""
+"""Train from Python."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.config.options import TASKS, GraphsOptions, with_values
+from smpgnn.config.options import TASKS, GraphsOptions
 from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,15 +31,16 @@ def train(
 
     Args:
         task: 'cycles', 'properties', 'zinc', 'molecules' (with path='data.csv', targets=['logS'])
-            or 'graphs' (with path, or with `data`).
+            or 'graphs' (with `path` or `data`).
         data: graphs of PyTorch Geometric with a target `y` each, for task 'graphs'.
         preset: 'paper' for the settings of the paper's experiment.
         resume: continue the run in `output`.
-        quiet: without notes and a progress bar.
-        options: any setting that `smpgnn train TASK --help` lists, with _ for -; among them, for
-            data of one's own, a `task` of its own: 'regression' or 'classification'.
+        quiet: print no notes and no progress bar.
+        options: any setting of `smpgnn train TASK --help`, with _ for -; for your own data also
+            `task`: 'regression' or 'classification'.
     """
-    from smpgnn.training.run_folder import RunFolder, resumed_options
+    from smpgnn.training.resume import resumed_options
+    from smpgnn.training.run_folder import RunFolder
     from smpgnn.training.train import train_run
 
     if task not in TASKS:
@@ -63,9 +65,9 @@ def train(
 def _prepared(options: GraphsOptions, data: Sequence[Any], saved: RunData | None) -> Prepared:
     import pandas as pd
 
-    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.pyg import graphs_from_pyg
     from smpgnn.data.targets import parse_targets
-    from smpgnn.training.prepare import prepare_store
+    from smpgnn.training.own_data import prepare_store
 
     store = graphs_from_pyg(data, level="node" if options.level == "node" else "graph")
     target = store.y if options.level == "graph" else store.y_node

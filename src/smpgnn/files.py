@@ -52,7 +52,7 @@ class Replacement:
         self._lock: int | None = None
         if not self.path.name:
             raise InputError(f"{self.path}: is a folder: give a file name.")
-        try:
+        with self.reported((OSError, ValueError)):  # ValueError: invalid file name
             self._target = Path(os.path.realpath(self.path))
             self._refuse_special()
             name = os.fsencode(self._target.name)[:_NAME_BYTES].decode("utf-8", "ignore")
@@ -62,17 +62,12 @@ class Replacement:
             _unfinished.add(self.part)
             self._lock = os.open(self.part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
             _try_lock(self._lock)
-        except InputError:
-            raise
-        except (OSError, ValueError) as error:  # ValueError: invalid file name
-            raise self.failure(error) from error
 
     def commit(self) -> None:
         """Rename the part file to the target."""
         try:
-            os.replace(self.part, self._target)
-        except OSError as error:
-            raise self.failure(error) from error
+            with self.reported():
+                os.replace(self.part, self._target)
         finally:
             self.discard()
 
@@ -85,17 +80,23 @@ class Replacement:
             os.close(self._lock)
             self._lock = None
 
-    def failure(self, error: Exception) -> InputError:
-        """The message for a system error."""
-        number = getattr(error, "errno", None)
-        if number == errno.ENOENT and not self.path.parent.is_dir():
-            remedy = f"create the folder {self.path.parent} first"
-        elif number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            remedy = "free some space or choose another path"
-        else:
-            remedy = "choose another path"
-        reason = getattr(error, "strerror", None) or error
-        return InputError(f"{self.path}: cannot be written ({reason}): {remedy}.")
+    @contextlib.contextmanager
+    def reported(self, kinds: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+        """Raise errors of these kinds as an `InputError` with a remedy."""
+        try:
+            yield
+        except InputError:
+            raise
+        except kinds as error:
+            number = getattr(error, "errno", None)
+            if number == errno.ENOENT and not self.path.parent.is_dir():
+                remedy = f"create the folder {self.path.parent} first"
+            elif number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                remedy = "free some space or choose another path"
+            else:
+                remedy = "choose another path"
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{self.path}: cannot be written ({reason}): {remedy}.") from error
 
     def _refuse_special(self) -> None:
         try:
@@ -123,10 +124,9 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file next to `path`; renamed to it on success, removed on failure."""
     new = Replacement(path)
     try:
-        yield new.part
+        with new.reported():
+            yield new.part
         new.commit()
-    except OSError as error:
-        raise new.failure(error) from error
     finally:
         new.discard()
 

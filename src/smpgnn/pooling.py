@@ -9,26 +9,26 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smpgnn.config.catalogue import READOUTS
+from smpgnn.config.network import READOUTS
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.ops import Dense, lstm_cell, pool_contexts
 
-#: Values of the nodes, [N, …] side by side, by the kind of their pooling: 'mean', 'sum' or 'max'.
+#: Node values [N, …], a list of blocks of columns for each kind of pooling: 'mean', 'sum', 'max'.
 NodeValues = dict[str, list[Tensor]]
 
 
 class Readout(nn.Module):
-    """Values of the nodes of each graph, joined, through a two-layer perceptron.
+    """Pool node values over each graph and apply a two-layer perceptron.
 
     Args:
-        channels: width of the values of a node.
-        out_channels: width of the result (and of the hidden layer).
+        channels: width of the node values.
+        out_channels: width of the result and of the hidden layer.
         reduce: 'mean', 'sum', 'scaled-sum', 'max', or two of them: 'mean+max', 'sum+max',
             'mean+scaled-sum'.
-        usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
+        usual_nodes: typical number of nodes of a graph, by which 'scaled-sum' divides.
     """
 
     def __init__(self, channels: int, out_channels: int, reduce: str, usual_nodes: float) -> None:
@@ -50,70 +50,69 @@ class Readout(nn.Module):
         pooled = {}
         for kind in values[0]:
             columns = torch.cat([part for layer in values for part in layer[kind]], dim=1)
-            join = index.graph_max if kind == "max" else index.graph_sum
+            join = index.graphs.max if kind == "max" else index.graphs.sum
             pooled[kind] = join(columns).view(-1, len(values), self.channels)
         parts = [self._scaled(way, pooled[_kind(way)], index) for way in self.ways]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
 
     def perceptron(self, pooled: Tensor) -> Tensor:
-        """What is pooled, […, channels] or twice that, to […, out_channels]."""
+        """Apply the perceptron to pooled values: […, ways · channels] to […, out_channels]."""
         out: Tensor = self.out(F.relu(self.hidden(pooled)))
         return out
 
     def values(self, context: LocalContext) -> NodeValues:
-        """The values of each node that are pooled over the nodes, for each kind of pooling."""
+        """The node values to pool, for each kind of pooling."""
         return {kind: self.columns(kind, context) for kind in map(_kind, self.ways)}
 
     def columns(self, kind: str, context: LocalContext) -> list[Tensor]:
-        """The values for one kind ('mean', 'sum', 'max'), side by side [N, channels]."""
+        """The node values for one kind ('mean', 'sum', 'max'), in blocks of [N, channels]."""
         raise NotImplementedError
 
     def _scaled(self, way: str, joined: Tensor, index: ContextIndex) -> Tensor:
-        """Sums over the nodes of a graph as this way has them, [B, L, channels]."""
+        """Scale sums over nodes, [B, L, channels], for a mean or a scaled sum."""
         if way == "mean":
-            return joined / index.graph_size(joined.dtype).unsqueeze(1)
+            return joined / index.graphs.size(joined.dtype).unsqueeze(1)
         return joined / self.usual_nodes if way == "scaled-sum" else joined
 
 
 def _kind(way: str) -> str:
-    """How rows of a context are joined, 'mean', 'sum' or 'max', where nodes are joined this way."""
+    """How the rows of a context are pooled if nodes are pooled in this way."""
     return "mean" if way == "scaled-sum" else way
 
 
 def perceptrons(readouts: Sequence[Readout], pooled: Tensor) -> Tensor:
-    """What is pooled in L contexts, each through the perceptron of its own readout.
+    """Apply L readouts' perceptrons to the values pooled after L layers, in two batched matmuls.
 
-    All of them are two products. Shapes: pooled [B, L, …], result [B, L, out_channels].
+    Shapes: pooled [B, L, …], result [B, L, out_channels].
     """
     hidden = F.relu(_products([readout.hidden for readout in readouts], pooled.permute(1, 2, 0)))
     return _products([readout.out for readout in readouts], hidden).permute(2, 0, 1)
 
 
 def _products(maps: Sequence[nn.Linear], columns: Tensor) -> Tensor:
-    """L maps of columns [L, in, B] to [L, out, B]; the gradients of the weights lie as these do."""
+    """L linear maps, [L, in, B] to [L, out, B]; gradients of weights have the weights' layout."""
     weights = torch.stack([linear.weight for linear in maps])
     biases = torch.stack([linear.bias for linear in maps])
     return torch.baddbmm(biases.unsqueeze(2), weights, columns)
 
 
 class GraphExtractor(Readout):
-    r"""The trace and the sum of all contexts, through a two-layer perceptron.
+    r"""A two-layer perceptron of the trace and the sum of all contexts.
 
     .. math:: \text{MLP}\Bigl(\sum_i U_i[i, :],\ \sum_{i, j} U_i[j, :]\Bigr)
 
-    With `reduce='mean'` both are divided by the number of their terms (n and n²), which keeps their
-    scale when graphs grow; with 'sum' they stand as in the paper; with 'scaled-sum' the first is
-    divided by `usual_nodes` and the second by n `usual_nodes`: a sum over nodes, for what is the
-    sum of its parts, that starts out as large as the mean. With 'max' the largest terms stand in
-    their place, so that one node that has found what is looked for shows in a graph of any size. An
-    empty graph has zeros.
+    `reduce='sum'` is this equation, as in the paper. 'mean' divides both sums by the number of
+    their terms, n and n², which keeps their scale for larger graphs. 'scaled-sum' divides the first
+    by `usual_nodes` and the second by n `usual_nodes`; use it for targets that are sums over the
+    parts of a graph. 'max' takes the maximum over the terms instead, so that a single node can
+    decide in a graph of any size. Empty graphs get zeros.
 
     Args:
         in_channels: width of the contexts.
-        out_channels: width of the result (and of the hidden layer).
+        out_channels: width of the result and of the hidden layer.
         reduce: 'mean', 'sum', 'scaled-sum', 'max', or two of them: 'mean+max', 'sum+max',
             'mean+scaled-sum'.
-        usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
+        usual_nodes: typical number of nodes of a graph, by which 'scaled-sum' divides.
 
     Shapes: rows [P, in_channels] to [B, out_channels].
     """
@@ -128,12 +127,12 @@ class GraphExtractor(Readout):
             return [context.own(), context.max()]
         if kind == "sum":
             return [context.own(), context.sum()]
-        # where all contexts have equally many rows, the mean of means is the mean
+        # the mean of means is the mean if all contexts have the same number of rows
         return [context.own(), context.mean()]
 
 
 class NodeExtractor(nn.Module):
-    r"""Features of node i from its context: a perceptron on each row, then three poolings.
+    r"""Features of node i from its context: a perceptron on each row, then own row, mean and max.
 
     .. math:: \text{Lin}\bigl(V_i[i, :],\ \text{mean}_j V_i[j, :],\ \max_j V_i[j, :]\bigr),
               \quad V_i[j, :] = \text{MLP}(U_i[j, :])
@@ -141,7 +140,7 @@ class NodeExtractor(nn.Module):
     Args:
         in_channels: width of the contexts.
         out_channels: width of the result.
-        hidden_channels: width of the perceptron; `out_channels` where not given.
+        hidden_channels: width of the perceptron; default: `out_channels`.
 
     Shapes: rows [P, in_channels] to [N, out_channels].
     """
@@ -159,7 +158,7 @@ class NodeExtractor(nn.Module):
         return self.of_layers([context])[0]
 
     def of_layers(self, contexts: Sequence[LocalContext]) -> Tensor:
-        """The features after each of L layers, whose contexts have the same rows, [L, N, …]."""
+        """The features after each of L layers whose contexts have the same rows, [L, N, …]."""
         rows = stacked([context.rows for context in contexts])
         v = self.row_out(F.relu(self.row_hidden(rows)))
         out: Tensor = self.out(pool_contexts(v, contexts[0].layout))
@@ -167,12 +166,12 @@ class NodeExtractor(nn.Module):
 
 
 class PooledNodeExtractor(nn.Module):
-    """Features of a graph from those of its nodes, by any aggregation of PyTorch Geometric.
+    """Graph features from `NodeExtractor` and any aggregation of PyTorch Geometric.
 
     Args:
         in_channels: width of the contexts.
         out_channels: width of the node features.
-        aggregation: 'sum', 'mean', 'max', 'softmax', …, or an instance whose result is as wide.
+        aggregation: 'sum', 'mean', 'max', 'softmax', …, or an instance that keeps the width.
 
     Shapes: rows [P, in_channels] to [B, out_channels].
     """
@@ -191,14 +190,14 @@ class PooledNodeExtractor(nn.Module):
 
 
 class SetToSet(nn.Module):
-    r"""Set2Set (Vinyals et al., 2016): a recurrent unit that reads a set of nodes several times.
+    r"""Set2Set (Vinyals et al., 2016): an LSTM that reads a set of nodes several times.
 
     .. math:: q_t = \text{LSTM}([q_{t-1}, r_{t-1}]), \quad
               r_t = \sum_i \text{softmax}_i(x_i \cdot q_t)\, x_i
 
     Args:
         channels: width of the node features.
-        steps: how many times the set is read.
+        steps: number of times the set is read.
 
     Shapes: x [N, channels] to [B, 2 · channels].
     """
@@ -227,7 +226,7 @@ class SetToSet(nn.Module):
 
         An empty graph has a node of zeros.
         """
-        topology, width = index.topology, index.largest
+        topology, width = index.topology, index.graphs.largest
         place = torch.arange(width, device=x.device)
         first, size = topology.graph_ptr[:-1, None], topology.graph_size[:, None]
         row = torch.where(place < size, first + place, topology.num_nodes)
@@ -239,16 +238,16 @@ class SetToSet(nn.Module):
 
 
 class NodePooling(Readout):
-    """Node features, pooled, through a two-layer perceptron (for the MPNN ablation and baselines).
+    """Pool node features and apply a two-layer perceptron (for the MPNN ablation and baselines).
 
     Args:
         in_channels: width of the rows.
-        out_channels: width of the result (and of the hidden layer).
+        out_channels: width of the result and of the hidden layer.
         reduce: 'mean', 'sum' or 'max' over the nodes of a graph, 'scaled-sum' for the sum divided
             by `usual_nodes`, or two of them: 'mean+max', 'sum+max', 'mean+scaled-sum'.
-        usual_nodes: nodes of a usual graph.
+        usual_nodes: typical number of nodes of a graph.
 
-    Shapes: rows [N, in_channels], one a node, to [B, out_channels].
+    Shapes: rows [N, in_channels], one per node, to [B, out_channels].
     """
 
     def __init__(
@@ -263,7 +262,7 @@ class NodePooling(Readout):
 class RowExtractor(nn.Module):
     """A two-layer perceptron on node features (for the MPNN ablation).
 
-    Shapes: rows [N, in_channels], one a node, to [N, out_channels].
+    Shapes: rows [N, in_channels], one per node, to [N, out_channels].
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -282,7 +281,7 @@ class RowExtractor(nn.Module):
 
 
 def stacked(layers: Sequence[Tensor]) -> Tensor:
-    """Values after each of L layers, L times [R, C], as [L, R, C]; one is not copied."""
+    """Stack the values after L layers, L times [R, C] to [L, R, C]; a view if L = 1."""
     return layers[0].unsqueeze(0) if len(layers) == 1 else torch.stack(list(layers))
 
 
@@ -294,7 +293,7 @@ def check_readout(name: str, value: str, usual_nodes: float) -> None:
 
 
 def resolve_aggregation(aggregation: Any) -> nn.Module:
-    """An aggregation of PyTorch Geometric by name, or the given instance."""
+    """The aggregation of PyTorch Geometric of this name, or the given instance."""
     from torch_geometric.nn import Aggregation
     from torch_geometric.nn.resolver import aggregation_resolver
 

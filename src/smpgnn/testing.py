@@ -1,7 +1,7 @@
-"""Checkers of the promises a layer or network makes: equivariance and independence of its batch.
+"""Public checks that a layer or network is equivariant and independent of the batch.
 
-Both work on any network that is called like one of PyTorch Geometric, yours included, and on layers
-of `smpgnn`. They raise an AssertionError that says what differs and by how much.
+They work for any network with the calling convention of PyTorch Geometric, and for layers of
+`smpgnn`. They raise an AssertionError that says what differs and by how much.
 
 >>> import torch
 >>> from smpgnn import SMP
@@ -30,7 +30,7 @@ Network = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Graph:
-    """One graph as a network takes it: x [n, F] or None, edge_index [2, E], edge_attr or None."""
+    """The input of a network for one graph: x [n, F], edge_index [2, E], edge_attr [E, D]."""
 
     x: Tensor | None
     edge_index: Tensor
@@ -60,28 +60,28 @@ def assert_equivariant(
     tolerance: float = 1e-8,
     seed: int = 0,
 ) -> None:
-    """Check that renaming the nodes renames the result, and changes nothing else.
+    """Check that a permutation of the nodes permutes the result and changes nothing else.
 
-    For a network: node outputs are renamed, graph outputs stay. For an `SMPLayer`: the rows of the
-    contexts are renamed with the nodes that they stand for; the layer is given contexts of random
-    numbers. The module is checked in eval mode, in the precision of its parameters: use float64.
+    A network must permute its node outputs and keep its graph outputs. An `SMPLayer` must permute
+    the rows of the contexts; it is called on random contexts. The module is checked in eval mode
+    and in the precision of its parameters, so use float64.
 
     Args:
-        module: a network called as `module(x, edge_index, edge_attr, batch)` (arguments that are
-            None at the end are left out), or an `SMPLayer`.
-        x, edge_index, edge_attr, batch: the graphs to try, as for a network of PyTorch Geometric.
-        level: 'node' or 'graph', what the rows of the result are; `module.level` where it has one,
-            else told by the number of rows.
-        identifiers: for a layer: the scheme of its contexts.
-        channels: for a layer: the width of its contexts; where not given, `module.in_channels`.
+        module: a network called as `module(x, edge_index, edge_attr, batch)`, without trailing
+            arguments that are None, or an `SMPLayer`.
+        x, edge_index, edge_attr, batch: the graphs, as for a network of PyTorch Geometric.
+        level: 'node' or 'graph', the meaning of the rows of the result; by default `module.level`,
+            or inferred from the number of rows.
+        identifiers: the scheme of the contexts (layers only).
+        channels: the width of the contexts (layers only); by default `module.in_channels`.
         trials: number of random permutations.
-        tolerance: largest difference allowed, relative to the largest entry (at least 1).
-        seed: of the permutations.
+        tolerance: largest allowed difference, relative to the largest entry (at least 1).
+        seed: seed of the permutations.
     """
     size = Graph(x, edge_index).size if batch is None else batch.numel()
     topology = Topology.checked(edge_index, batch, num_nodes=size)
     if x is None and batch is None:
-        batch = topology.batch  # or a last node without an edge would be lost when renamed
+        batch = topology.batch  # otherwise renaming could lose a last node without edges
     generator = torch.Generator().manual_seed(seed)
     with _eval(module):
         for _ in range(trials):
@@ -102,14 +102,14 @@ def assert_batch_invariant(
     level: str | None = None,
     tolerance: float = 1e-8,
 ) -> None:
-    """Check that each graph gets the same result alone and beside all the others, in eval mode.
+    """Check that the result for a graph does not depend on the batch, in eval mode.
 
     Args:
         module: a network called as `module(x, edge_index, edge_attr, batch)`.
-        graphs: at least two graphs, of different sizes to be of use. Graphs without nodes are put
-            into the batch, but have no result of their own to compare.
-        level: 'node' or 'graph'; `module.level` where it has one, else told by the number of rows.
-        tolerance: largest difference allowed, relative to the largest entry (at least 1).
+        graphs: two or more graphs, preferably of different sizes. Graphs without nodes are part of
+            the batch, but are not compared.
+        level: 'node' or 'graph'; by default `module.level`, or inferred from the number of rows.
+        tolerance: largest allowed difference, relative to the largest entry (at least 1).
     """
     sizes = [graph.size for graph in graphs]
     start = [sum(sizes[:k]) for k in range(len(sizes))]
@@ -196,11 +196,11 @@ def _is_node_level(
     if level is not None:
         return level == "node"
     if num_nodes == num_graphs:
-        raise AssertionError("say level='node' or 'graph': there are as many nodes as graphs.")
+        raise AssertionError("pass level='node' or 'graph': there are as many nodes as graphs.")
     if output.size(0) not in (num_nodes, num_graphs):
         raise AssertionError(
-            f"the result has {output.size(0)} rows, neither one a node ({num_nodes}) "
-            f"nor one a graph ({num_graphs})."
+            f"the result has {output.size(0)} rows, neither one per node ({num_nodes}) "
+            f"nor one per graph ({num_graphs})."
         )
     return output.size(0) == num_nodes
 
@@ -234,7 +234,7 @@ def _compare(actual: Tensor, expected: Tensor, tolerance: float, what: str) -> N
     if expected.numel() == 0:
         return
     if not (actual.isfinite().all() and expected.isfinite().all()):
-        raise AssertionError(f"{what} hold numbers that are not finite.")
+        raise AssertionError(f"{what} contain numbers that are not finite.")
     gap = (actual - expected).abs().max().item()
     if gap > tolerance * max(1.0, expected.abs().max().item()):
         raise AssertionError(f"{what} differ by {gap:.3g}, more than {tolerance:.3g} allows.")

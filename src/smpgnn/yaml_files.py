@@ -8,9 +8,10 @@ memory.
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from smpgnn.errors import InputError, quoted
 
@@ -22,11 +23,9 @@ _LONGEST_NUMBER = 400
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """The keys and values of a file: text, numbers, booleans, None, and lists of these."""
-    import yaml
-
     text = _read_text(Path(path))
     try:
-        return _mapping(yaml.parse(text, Loader=yaml.SafeLoader), str(path))
+        return _Reader(text, str(path)).content()
     except yaml.YAMLError as error:
         detail = " ".join(str(error).replace('in "<unicode string>", ', "").split())
         raise InputError(f"{path}: is not valid YAML: {detail}.") from error
@@ -51,96 +50,62 @@ def _read_text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
-def _mapping(events: Iterator[Any], path: str) -> dict[str, Any]:
-    """The content of a file with a single document."""
-    import yaml
+class _Reader(yaml.SafeLoader):
+    """Reads one document, and refuses each node that does not belong there before its content."""
 
-    found: dict[str, Any] = {}
-    documents = 0
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        elif isinstance(event, yaml.MappingStartEvent):
-            _check(event, path)
-            for key in iter(lambda: next(events), None):
-                if isinstance(key, yaml.MappingEndEvent):
-                    break
-                if not isinstance(key, yaml.ScalarEvent):
-                    raise InputError(f"{_line(key, path)}: a key must be a name.")
-                _check(key, path)
-                name = key.value.replace("-", "_")
-                if name in found:
-                    raise InputError(f"{_line(key, path)}: {quoted(key.value)} is given twice.")
-                found[name] = _value(key.value, events, path)
-        elif isinstance(event, yaml.ScalarEvent) and _scalar(event, path) is None:
-            continue  # an empty file
-        elif isinstance(event, yaml.NodeEvent):
-            _check(event, path)
-            raise InputError(f"{path}: must consist of lines 'key: value'.")
-        if documents > 1:
-            raise InputError(f"{_line(event, path)}: a config file must have only one document.")
-    return found
+    def __init__(self, text: str, path: str) -> None:
+        super().__init__(text)
+        self._path, self._key = path, ""
 
+    def content(self) -> dict[str, Any]:
+        root = self.get_node() if self.check_node() else None
+        if self.check_node():
+            another: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            raise self._refusal(another, "a config file must have only one document")
+        found: dict[str, Any] = {}
+        for key, value in root.value if isinstance(root, yaml.MappingNode) else []:
+            name = key.value.replace("-", "_")
+            if name in found:
+                raise self._refusal(key, f"{quoted(key.value)} is given twice")
+            entries = isinstance(value, yaml.SequenceNode)
+            found[name] = [self._scalar(v) for v in value.value] if entries else self._scalar(value)
+        return found
 
-def _value(key: str, events: Iterator[Any], path: str) -> Any:
-    import yaml
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose the next node: the root, a key (index None), a value, or an entry of a list."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "anchor", None) is not None:  # also of an alias
+            raise self._refusal(event, "anchors (&) and aliases (*) are not supported")
+        if getattr(event, "tag", None) is not None:
+            raise self._refusal(event, f"tags ({quoted(event.tag)}) are not supported")
+        scalar = isinstance(event, yaml.ScalarEvent)
+        if parent is None:
+            empty = scalar and event.implicit[0] and event.value in ("", "~", "null")
+            if not empty and not isinstance(event, yaml.MappingStartEvent):
+                raise InputError(f"{self._path}: must consist of lines 'key: value'.")
+        elif isinstance(parent, yaml.MappingNode) and index is None:
+            if not scalar:
+                raise self._refusal(event, "a key must be a name")
+            self._key = event.value
+        elif not scalar and not (
+            isinstance(parent, yaml.MappingNode) and isinstance(event, yaml.SequenceStartEvent)
+        ):
+            what = f"{quoted(self._key)} must be a value or a flat list of values"
+            raise self._refusal(event, what)
+        return super().compose_node(parent, index)
 
-    event = next(events)
-    if not isinstance(event, yaml.SequenceStartEvent):
-        return _plain(key, event, path)
-    _check(event, path)
-    values = []
-    for event in iter(lambda: next(events), None):
-        if isinstance(event, yaml.SequenceEndEvent):
-            break
-        values.append(_plain(key, event, path))
-    return values
-
-
-def _plain(key: str, event: Any, path: str) -> Any:
-    import yaml
-
-    _check(event, path)
-    if not isinstance(event, yaml.ScalarEvent):
-        raise InputError(
-            f"{_line(event, path)}: {quoted(key)} must be a value or a flat list of values."
-        )
-    return _scalar(event, path)
-
-
-def _check(event: Any, path: str) -> None:
-    """Refuse anchors, aliases and tags."""
-    if getattr(event, "anchor", None) is not None:  # also of an alias
-        raise InputError(f"{_line(event, path)}: anchors (&) and aliases (*) are not supported.")
-    if getattr(event, "tag", None) is not None:
-        raise InputError(f"{_line(event, path)}: tags ({quoted(event.tag)}) are not supported.")
-
-
-def _scalar(event: Any, path: str) -> Any:
-    """A text, number, boolean or None by the rules of YAML 1.1; dates remain text."""
-    import yaml
-
-    text: str = event.value
-    if not event.implicit[0]:  # in quotes
-        return text
-    resolver: Any = yaml.resolver.Resolver()
-    tag: str = resolver.resolve(yaml.ScalarNode, text, event.implicit)
-    kind = tag.rpartition(":")[2]
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return text.lower() in ("yes", "true", "on")
-    if kind in ("int", "float"):
-        if len(text) > _LONGEST_NUMBER:
-            raise InputError(f"{_line(event, path)}: {quoted(text)} is too long for a number.")
-        node = yaml.ScalarNode(tag, text)
-        construct = yaml.constructor.SafeConstructor()
+    def _scalar(self, node: Any) -> Any:
+        """A text, number, boolean or None by the rules of YAML 1.1; dates remain text."""
+        text: str = node.value
+        kind = node.tag.rpartition(":")[2]
+        if kind in ("int", "float") and len(text) > _LONGEST_NUMBER:
+            raise self._refusal(node, f"{quoted(text)} is too long for a number")
+        if kind not in ("null", "bool", "int", "float"):
+            return text
         try:
-            return construct.construct_object(node)
+            return self.construct_object(node)
         except ValueError:  # such as 0b, or 1__:
             return text
-    return text
 
-
-def _line(event: Any, path: str) -> str:
-    return f"{path}, line {event.start_mark.line + 1}"
+    def _refusal(self, at: Any, what: str) -> InputError:
+        return InputError(f"{self._path}, line {at.start_mark.line + 1}: {what}.")

@@ -51,7 +51,6 @@ def convolution(
 def pair_input(
     graph: DenseGraph,
     dtype: torch.dtype = torch.float64,
-    announced: int = 0,
     features: str = "own",
 ) -> Tensor:
     """T⁽⁰⁾ of the baselines of order two, [δ_ij, δ_ij x_i, A_ij], shape [n, n, 2 + F]."""

@@ -16,6 +16,7 @@ from smpgnn.baselines.tree_decomposition import junction_trees
 from smpgnn.capture.padded import Capacity, PaddedStore
 from smpgnn.capture.rows import NodeAxes
 from smpgnn.contexts.topology import Topology
+from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.data.store import GraphStore
 from smpgnn.ops import SparseSum
 
@@ -44,7 +45,7 @@ def test_means_equal_products_with_matrices() -> None:
 
 
 def make_store(structures: list[Structure]) -> GraphStore:
-    return GraphStore.from_data_list(
+    return graphs_from_pyg(
         [
             Data(edge_index=torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T, num_nodes=size)
             for size, edges in structures

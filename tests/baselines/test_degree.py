@@ -57,7 +57,7 @@ def test_refuses_what_has_no_meaning() -> None:
         DegreeGIN(2, 1, 4, 2, max_degree=0)
     with pytest.raises(InputError, match="in_channels"):
         DegreeGIN(-1, 1, 4, 2)
-    with pytest.raises(TypeError, match="levels"):
+    with pytest.raises(InputError, match="levels"):
         DegreeGIN(2, 1, 4, 2, levels=3)
     case = make_case([path(3)])
     with pytest.raises(InputError, match="another kind"):

@@ -92,7 +92,7 @@ def test_odd_graphs() -> None:
 def test_refuses_edge_features_and_unknown_options() -> None:
     with pytest.raises(InputError, match="edge"):
         GIN(2, 1, 4, 2, edge_channels=3)
-    with pytest.raises(TypeError, match="towers"):
+    with pytest.raises(InputError, match="towers"):
         GIN(2, 1, 4, 2, towers=2)
 
 

@@ -59,7 +59,7 @@ def test_bfloat16_autocast_is_near_float32(network: type[PairNetwork]) -> None:
 def test_refuses_edge_features_and_unknown_options(network: type[PairNetwork]) -> None:
     with pytest.raises(InputError, match="edge"):
         network(2, 1, 4, 2, edge_channels=3)
-    with pytest.raises(TypeError, match="towers"):
+    with pytest.raises(InputError, match="towers"):
         network(2, 1, 4, 2, towers=2)
 
 

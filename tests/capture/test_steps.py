@@ -25,7 +25,8 @@ from smpgnn.baselines.random_identifiers import RandomIdentifierGIN
 from smpgnn.baselines.relational_pooling import RelationalPooling
 from smpgnn.baselines.ring_gnn import RingGNN
 from smpgnn.capture.padded import Capacity
-from smpgnn.config.options import CyclesOptions, with_values
+from smpgnn.config.options import CyclesOptions
+from smpgnn.config.settings import with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.properties import property_graphs

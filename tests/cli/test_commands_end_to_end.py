@@ -11,7 +11,7 @@ import pytest
 from commands import CYCLES, SMALL, done, molecules, smpgnn
 
 import smpgnn as library
-from smpgnn.config.options import MODELS
+from smpgnn.config.models import MODELS
 from smpgnn.training.run_folder import RunFolder
 
 

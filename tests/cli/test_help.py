@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from commands import CYCLES, done, smpgnn
 
 from smpgnn import __version__
 from smpgnn.cli.main import build_parser
-from smpgnn.config.options import GROUPS, TASKS, from_config, read_config
+from smpgnn.config.options import TASKS, from_config, read_config
+from smpgnn.config.settings import GROUPS, settings
 
 VERBS = ("train", "evaluate", "predict", "explain", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
@@ -34,8 +34,8 @@ def test_help_shows_an_example(words: list[str]) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_help_lists_every_setting_with_its_default(task: str) -> None:
     text = done("train", task, "--help-all").out
-    for entry in fields(TASKS[task]):
-        assert ("path" if entry.name == "path" else flag(entry.name)) in text
+    for name in settings(TASKS[task]):
+        assert ("path" if name == "path" else flag(name)) in text
     assert f"(default: {TASKS[task]().batch_size})" in text
 
 
@@ -80,9 +80,10 @@ def test_help_is_short_and_help_all_is_complete(task: str) -> None:
     )
     assert list(groups_of(short)) == list(groups_of(whole)) == TITLES
     assert len(set(every)) == len(every)  # each in one group
-    wanted = {"path" if f.name == "path" else flag(f.name) for f in fields(TASKS[task])}
+    known = settings(TASKS[task]).values()
+    wanted = {"path" if s.name == "path" else flag(s.name) for s in known}
     assert wanted <= set(every)
-    hidden = {flag(f.name) for f in fields(TASKS[task]) if f.metadata["advanced"]}
+    hidden = {flag(setting.name) for setting in known if setting.advanced}
     assert hidden
     assert set(few) == set(every) - hidden
     parser = build_parser()
@@ -146,7 +147,7 @@ def test_printed_settings_can_be_read_back(task: str, tmp_path: Path) -> None:
     file.write_text(first)
     assert done("train", task, "--config", file, "--print-config").out == first
     options = from_config(read_config(file), "c")
-    assert (options.lr, options.norm, options.residual) == (0.5, "none", False)
+    assert (options.lr, options.network.norm, options.network.residual) == (0.5, "none", False)
 
 
 def test_defaults_give_way_to_preset_then_config_then_command_line(tmp_path: Path) -> None:

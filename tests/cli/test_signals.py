@@ -1,27 +1,25 @@
-"""Commands that are ended from outside: nothing half-written stays, and the status says how."""
+"""Commands that are ended from outside: no partial file stays, and the status says how."""
 
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
+from training.processes import Fork, Process, finish, wait_for
 
-PATIENCE = 120.0
+
+def begun(process: Process, folder: Path) -> None:
+    """Until the output is being written."""
+    wait_for(process, lambda: list(folder.glob(".out.csv.*.part")))
 
 
-def begun(folder: Path, process: subprocess.Popen[str]) -> bool:
-    """Whether the output is being written now."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if list(folder.glob(".out.csv.*.part")):
-            return True
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    return False
+def words(verb: str, folder: Path, rows: int) -> list[str]:
+    """A command line on a table of so many rows, whose output exists already."""
+    (folder / "in.csv").write_text("smiles\n" + "CCCCCCCCCCCCCCCCCCCCO\n" * rows)
+    (folder / "out.csv").write_text("old\n")
+    paths = [str(folder / "in.csv"), "-o", str(folder / "out.csv")]
+    return [verb, "zinc", *paths, "--device", "cpu"]
 
 
 @pytest.mark.parametrize(
@@ -33,25 +31,17 @@ def begun(folder: Path, process: subprocess.Popen[str]) -> bool:
         ("explain", signal.SIGTERM, 143, "smpgnn: terminated by the system.\n"),
     ],
 )
-def test_a_signal_leaves_no_half_written_file(
+def test_a_signal_leaves_no_partial_file(
     tmp_path: Path, verb: str, how: signal.Signals, status: int, sentence: str
 ) -> None:
-    (tmp_path / "in.csv").write_text("smiles\n" + "CCCCCCCCCCCCCCCCCCCCO\n" * 20_000)
-    (tmp_path / "out.csv").write_text("old\n")
-    words = [verb, "zinc", str(tmp_path / "in.csv"), "-o", str(tmp_path / "out.csv")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "smpgnn", *words, "--device", "cpu"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = Fork(words(verb, tmp_path, 20_000))
     try:
-        assert begun(tmp_path, process)
+        begun(process, tmp_path)
         process.send_signal(how)
-        out, err = process.communicate(timeout=PATIENCE)
+        found, out, err = finish(process, 60)
     finally:
         process.kill()
-    assert (process.returncode, out) == (status, "")
+    assert (found, out) == (status, "")
     assert err.endswith(sentence)
     assert "Traceback" not in err
     assert sorted(file.name for file in tmp_path.iterdir()) == ["in.csv", "out.csv"]
@@ -59,16 +49,11 @@ def test_a_signal_leaves_no_half_written_file(
 
 
 def test_nohup_still_works(tmp_path: Path) -> None:
-    (tmp_path / "in.csv").write_text("smiles\n" + "CCCCCCCCCCCCCCCCCCCCO\n" * 500)
-    words = ["predict", "zinc", str(tmp_path / "in.csv"), "-o", str(tmp_path / "out.csv")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "smpgnn", *words, "--device", "cpu"],
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )
+    process = Fork(words("predict", tmp_path, 200), ignored=signal.SIGHUP)
     try:
-        assert begun(tmp_path, process)
+        begun(process, tmp_path)
         process.send_signal(signal.SIGHUP)
-        assert process.wait(PATIENCE) == 0
+        assert finish(process)[0] == 0
     finally:
         process.kill()
-    assert len((tmp_path / "out.csv").read_text().splitlines()) == 501
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 201

@@ -99,8 +99,8 @@ def test_graph_sums_and_means_are_zero_for_empty_graphs(graphs: list[Structure],
     index = case.index("onehot")
     sums = torch.stack([g.x.sum(0) for g in case.graphs])
     means = torch.stack([g.x.sum(0) / max(1, g.num_nodes) for g in case.graphs])
-    assert_same(index.graph_sum(case.x), sums, None, [case.x])
-    assert_same(index.graph_mean(case.x), means, None, [case.x])
+    assert_same(index.graphs.sum(case.x), sums, None, [case.x])
+    assert_same(index.graphs.mean(case.x), means, None, [case.x])
 
 
 def test_contexts_by_edge_have_the_rows_of_the_receiver() -> None:

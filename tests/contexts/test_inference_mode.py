@@ -12,7 +12,7 @@ from strategies import DTYPE, SCHEMES, randomize
 from torch import Tensor, nn
 
 from smpgnn import ContextIndex, InputError, TargetLoader, Topology, context_index
-from smpgnn.config.catalogue import MODELS
+from smpgnn.config.models import MODELS
 from smpgnn.config.options import CyclesOptions
 from smpgnn.contexts.transforms import AddIdentifiers
 from smpgnn.models.registry import NetworkSpec
@@ -23,15 +23,11 @@ X = torch.randn(7, 2, generator=torch.Generator().manual_seed(0), dtype=DTYPE)
 
 
 def network_of(model: str, identifiers: str, norm: str, edges: int = 0) -> nn.Module:
-    spec = NetworkSpec.from_options(
-        CyclesOptions(
-            model=model, identifiers=identifiers, norm=norm, hidden_channels=8, num_layers=2
-        ),
-        in_channels=2,
-        edge_channels=edges,
-        node_outputs=0,
-        graph_outputs=1,
-        max_nodes=4,
+    options = CyclesOptions().network.changed(
+        model=model, identifiers=identifiers, norm=norm, hidden_channels=8, num_layers=2
+    )
+    spec = NetworkSpec(
+        in_channels=2, edge_channels=edges, graph_outputs=1, max_nodes=4, options=options
     )
     return randomize(spec.build(), 0)
 

@@ -1,4 +1,4 @@
-"""A small graph with every kind of attribute; how to save a graph, and the edges that were read."""
+"""A small graph with every kind of attribute, and helpers to save graphs and read edges back."""
 
 from __future__ import annotations
 

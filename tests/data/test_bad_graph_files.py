@@ -1,4 +1,4 @@
-"""Files and folders of graphs that are refused, each with its reason."""
+"""Graph files and folders that are refused, and the messages."""
 
 from __future__ import annotations
 

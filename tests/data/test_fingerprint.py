@@ -1,4 +1,4 @@
-"""A fingerprint changes with the content of the data, says how, and with nothing else."""
+"""A fingerprint depends only on the content of the data and describes how it changed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from smpgnn.data.fingerprint import (
     splits_fingerprint,
     store_fingerprint,
 )
+from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import read_table
 from smpgnn.data.targets import parse_targets
@@ -84,12 +85,12 @@ def test_a_table_saved_again_is_the_same(tmp_path: Path) -> None:
         (TABLE.iloc[[0, 2, 1, 3]], "its rows are in a different order (first difference: line 3)"),
     ],
 )  # fmt: skip
-def test_a_changed_table_is_told_by_its_row(tmp_path: Path, frame: pd.DataFrame, said: str) -> None:
+def test_a_changed_row_is_named(tmp_path: Path, frame: pd.DataFrame, said: str) -> None:
     first = of_table(tmp_path / "a.csv", TABLE)
     assert first.change(of_table(tmp_path / "b.csv", frame), place) == said
 
 
-def test_changed_targets_are_told_by_name(tmp_path: Path) -> None:
+def test_changed_targets_are_named(tmp_path: Path) -> None:
     first = of_table(tmp_path / "a.csv", TABLE, "kind")
     other = of_table(tmp_path / "b.csv", TABLE.assign(kind=["a", "b", "c", "b"]), "kind")
     assert first.change(other, place) == (
@@ -114,7 +115,7 @@ def store(count: int = 5, seed: int = 0) -> GraphStore:
                 y=torch.rand(1),
             )
         )
-    return GraphStore.from_data_list(graphs)
+    return graphs_from_pyg(graphs)
 
 
 def test_graphs_are_known_by_what_a_network_sees() -> None:

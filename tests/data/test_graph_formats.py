@@ -1,4 +1,4 @@
-"""A user's own graphs in every format, against networkx."""
+"""Graphs of the user in every format, compared with networkx."""
 
 from __future__ import annotations
 

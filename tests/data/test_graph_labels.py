@@ -1,4 +1,4 @@
-"""Targets of graphs and nodes: from their attributes, or from a table of labels."""
+"""Targets of graphs and nodes from attributes or from a table of labels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Molecules: features by hand, row order, reasons, and independence of how a SMILES is written."""
+"""Molecules: features by hand, row order, reasons, and invariance to the form of a SMILES."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -10,11 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smpgnn.data import molecules
 from smpgnn.data.molecules import (
     MAX_CHARACTERS,
-    GraphCollector,
+    Codes,
     MoleculeFeaturizer,
     MoleculeTable,
+    molecule_table,
     one_hot,
 )
 from smpgnn.data.zinc_vocabulary import ZincFeaturizer
@@ -108,11 +111,11 @@ def test_channels_match_the_tensors() -> None:
         store = featurizer.featurize(GOOD).store
         assert store.x is not None
         assert store.edge_attr is not None
-        assert store.x.shape[1] == featurizer.atom_channels == len(featurizer.atom_features)
-        assert store.edge_attr.shape[1] == featurizer.bond_channels
+        assert store.x.shape[1] == len(featurizer.atom_features)
+        assert store.edge_attr.shape[1] == len(featurizer.bond_features)
         assert store.x.dtype == store.edge_attr.dtype == torch.uint8
         assert set(store.x.unique().tolist()) <= {0, 1}
-    assert featurizer.atom_channels == MoleculeFeaturizer().atom_channels - 10
+    assert len(featurizer.atom_features) == len(MoleculeFeaturizer().atom_features) - 10
 
 
 def test_no_molecule_at_all() -> None:
@@ -120,7 +123,7 @@ def test_no_molecule_at_all() -> None:
     table = featurizer.featurize(BAD)
     assert len(table.store) == 0
     assert table.store.x is not None
-    assert table.store.x.shape == (0, featurizer.atom_channels)
+    assert table.store.x.shape == (0, len(featurizer.atom_features))
     assert table.store.batch().num_graphs == 0
     assert sorted(table.errors) == list(range(len(BAD)))
     assert len(featurizer.featurize([]).store) == 0
@@ -203,20 +206,24 @@ def test_rows_may_come_from_a_generator_one_at_a_time() -> None:
 def test_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = MoleculeFeaturizer().featurize(GOOD)
     for size in (1, 4, len(GOOD)):
-        monkeypatch.setattr(GraphCollector, "block", size)
+        monkeypatch.setattr(molecules, "BLOCK", size)
         parts = MoleculeFeaturizer().featurize(GOOD)
         for name in ("node_ptr", "edge_ptr", "edge_index", "x", "edge_attr"):
             assert torch.equal(getattr(parts.store, name), getattr(whole.store, name))
 
 
-def test_collector_sorts_edges_of_each_graph() -> None:
-    collector = GraphCollector([one_hot(2)], [one_hot(3)])
-    collector.add(4, [0, 1, 1], [2, 1, 0, 2], [2, 1])
-    table = collector.table()
-    assert table.index.tolist() == [4]
-    assert table.store.edge_index.tolist() == [[0, 1, 2, 2], [2, 2, 0, 1]]
+def test_edges_of_each_graph_are_sorted() -> None:
+    def codes(molecule: Any, text: str) -> Codes | str:
+        return ([(0,), (1,), (1,)], [(2,), (1,)]) if text == "C(=O)[O-]" else "not this one"
+
+    table = molecule_table(["C", "C(=O)[O-]"], codes, [one_hot(2)], [one_hot(3)])
+    assert table.errors == {0: "not this one"}
+    assert table.index.tolist() == [1]
+    assert table.store.edge_index.tolist() == [[0, 0, 1, 2], [1, 2, 0, 0]]
+    assert table.store.x is not None
+    assert table.store.x.argmax(1).tolist() == [0, 1, 1]
     assert table.store.edge_attr is not None
-    assert table.store.edge_attr.argmax(1).tolist() == [1, 2, 1, 2]
+    assert table.store.edge_attr.argmax(1).tolist() == [2, 1, 2, 1]
 
 
 @given(st.lists(st.sampled_from([*GOOD, *BAD]), max_size=20))

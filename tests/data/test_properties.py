@@ -1,4 +1,4 @@
-"""The graph-properties benchmark: the published graphs, targets against networkx, the metric."""
+"""The graph-properties benchmark: published graphs, targets compared with networkx, the metric."""
 
 from __future__ import annotations
 
@@ -6,32 +6,67 @@ import hashlib
 import os
 import random
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 import pytest
 import torch
+from benchmark_metric import log_mse_by_size
 
-from smpgnn.data import properties_random
+from smpgnn.data import properties, properties_random
 from smpgnn.data.base import Splits
 from smpgnn.data.properties import (
     extrapolation_splits,
-    log_mse_by_size,
     property_graphs,
     property_splits,
 )
-from smpgnn.data.properties_random import _Streams, draw_graphs
+from smpgnn.data.properties_random import RandomGraphs, _Streams, draw_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 
 PARTS = (("train", range(15, 25), 512), ("val", range(15, 20), 128), ("test", range(15, 20), 256))
 
 
-@cache
-def benchmark() -> Splits:
-    return property_splits()
+class Generated(NamedTuple):
+    """The benchmark, generated once: as drawn, with unscaled targets, and as used."""
+
+    drawn: list[RandomGraphs]
+    unscaled: list[GraphStore]
+    splits: Splits
+
+
+@pytest.fixture(scope="module")
+def generated() -> Generated:
+    drawn: list[RandomGraphs] = []
+    unscaled: list[GraphStore] = []
+    generate_all = properties._generate_all
+
+    def draw(n: int, count: int, seed: int) -> tuple[RandomGraphs, int]:
+        graphs, seed = draw_graphs(n, count, seed)
+        drawn.append(graphs)
+        return graphs, seed
+
+    def generate(*parts: Any) -> list[GraphStore]:
+        unscaled.extend(generate_all(*parts))
+        return unscaled
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(properties, "draw_graphs", draw)
+        patch.setattr(properties, "_generate_all", generate)
+        return Generated(drawn, unscaled, property_splits())
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same benchmark with fewer graphs."""
+    for name, sizes, count in (
+        ("_TRAIN", range(15, 25), 24),
+        ("_VAL", [15], 8),
+        ("_TEST", [16], 8),
+    ):
+        monkeypatch.setattr(properties, name, (sizes, count))
 
 
 def published_file() -> Path:
@@ -53,28 +88,28 @@ def node_sizes(store: GraphStore) -> torch.Tensor:
     return store.num_nodes.repeat_interleave(store.num_nodes)
 
 
-def test_every_published_graph_value_and_source_comes_out_bit_for_bit() -> None:
+def test_published_graphs_values_and_sources_are_reproduced_bit_for_bit(
+    generated: Generated,
+) -> None:
     published = np.load(published_file())
-    seed = 1234
-    for name, sizes, count in PARTS:
-        parts = []
-        for n in sizes:
-            graphs, seed = draw_graphs(n, count, seed)
-            parts.append(graphs)
+    drawn = iter(generated.drawn)
+    for name, sizes, _ in PARTS:
+        parts = [next(drawn) for _ in sizes]
         bits = np.concatenate([part.adjacency.ravel() for part in parts])
         assert np.array_equal(np.packbits(bits), published[f"{name}_adjacency"])
         values = np.concatenate([part.value.ravel() for part in parts])
         assert np.array_equal(values, published[f"{name}_values"])
         sources = np.concatenate([part.source for part in parts])
         assert np.array_equal(sources, published[f"{name}_source"])
+    assert next(drawn, None) is None
 
 
-def test_every_published_target_comes_out() -> None:
+def test_published_targets_are_reproduced(generated: Generated) -> None:
     published = np.load(published_file())
     node_scale = torch.from_numpy(published["train_node_targets"]).amax(0)
     graph_scale = torch.from_numpy(published["train_graph_targets"]).amax(0)
     for name, *_ in PARTS:
-        store: GraphStore = getattr(benchmark(), name)
+        store: GraphStore = getattr(generated.splits, name)
         node = torch.from_numpy(published[f"{name}_node_targets"])
         graph = torch.from_numpy(published[f"{name}_graph_targets"])
         torch.testing.assert_close(store.y_node * node_scale, node, rtol=1e-5, atol=1e-5)
@@ -91,22 +126,26 @@ def test_the_first_graphs_are_the_published_ones() -> None:
         assert digest.hexdigest()[:16] == expected
 
 
-def test_targets_are_divided_by_the_published_maxima() -> None:
-    train = property_graphs(range(15, 25), 512)
+def test_targets_are_divided_by_the_published_maxima(generated: Generated) -> None:
+    train = generated.unscaled[0]
     node_scale, graph_scale = train.y_node.amax(0), train.y.amax(0)
     expected = torch.tensor([23, 23, 13.566]), torch.tensor([1, 23, 22.676])
     torch.testing.assert_close(node_scale, expected[0], atol=5e-4, rtol=0)
     torch.testing.assert_close(graph_scale, expected[1], atol=5e-4, rtol=0)
-    divided = benchmark().train
-    assert torch.equal(divided.y_node, train.y_node / node_scale)
-    assert torch.equal(divided.y, train.y / graph_scale)
-    assert torch.equal(divided.edge_index, train.edge_index)
-    assert torch.equal(divided.x, train.x)
+    for unscaled, (name, *_) in zip(generated.unscaled, PARTS, strict=True):
+        divided = getattr(generated.splits, name)
+        assert torch.equal(divided.y_node, unscaled.y_node / node_scale)
+        assert torch.equal(divided.y, unscaled.y / graph_scale)
+        assert torch.equal(divided.edge_index, unscaled.edge_index)
+        assert torch.equal(divided.x, unscaled.x)
+    first = property_graphs([15], 20)
+    assert torch.equal(first.y, train.y[:20])
+    assert torch.equal(first.edge_index, train.edge_index[:, : first.edge_index.size(1)])
 
 
-def test_parts_have_the_published_sizes() -> None:
+def test_splits_have_the_published_sizes(generated: Generated) -> None:
     for name, sizes, count in PARTS:
-        store: GraphStore = getattr(benchmark(), name)
+        store: GraphStore = getattr(generated.splits, name)
         assert store.num_nodes.tolist() == [n for n in sizes for _ in range(count)]
         assert store.x.shape == (int(store.node_ptr[-1]), 2)
         assert {store.x.dtype, store.y.dtype, store.y_node.dtype} == {torch.float32}
@@ -147,18 +186,26 @@ def test_published_label_is_an_even_power_without_zeros() -> None:
         assert bool((power > 0).all()) == bool(store.y[g, 0])
 
 
-def test_published_and_correct_labels_differ_on_half_of_the_test_graphs() -> None:
-    correct = property_splits(connected="correct").test
-    share = (correct.y[:, 0] != benchmark().test.y[:, 0]).double().mean()
+def test_published_and_correct_labels_differ_on_half_of_the_test_graphs(
+    generated: Generated,
+) -> None:
+    published = generated.unscaled[2]
+    connected = [nx.is_connected(graph_of(published, g)) for g in range(len(published))]
+    share = (torch.tensor(connected) != published.y[:, 0].bool()).double().mean()
     assert float(share) == pytest.approx(0.5, abs=0.01)
 
 
+def test_splits_with_the_correct_label(few: None) -> None:
+    splits = property_splits(connected="correct")
+    connected = [nx.is_connected(graph_of(splits.test, g)) for g in range(len(splits.test))]
+    assert splits.test.y[:, 0].tolist() == connected
+
+
 @pytest.mark.parametrize("n", [6, 15, 17, 24])
-def test_structures_that_networkx_still_builds_alike(n: int) -> None:
+def test_structures_that_networkx_builds_in_the_same_way(n: int) -> None:
     divisor = {6: 2, 15: 3, 17: 1, 24: 4}[n]
     for seed in range(40, 70):
-        streams = _Streams()
-        streams.reseed(seed)
+        streams = _Streams(seed)
         p = random.Random(seed).random() * n / n
         assert _graph(n, properties_random._erdos_renyi(n, streams)).edges == (
             nx.fast_gnp_random_graph(n, p, seed=seed).edges
@@ -180,9 +227,8 @@ def test_structures_that_networkx_still_builds_alike(n: int) -> None:
 
 
 def test_barabasi_albert_starts_from_isolated_nodes() -> None:
-    streams = _Streams()
     for seed in range(60):
-        streams.reseed(seed)
+        streams = _Streams(seed)
         edges = properties_random._barabasi_albert(17, streams)
         m = int(random.Random(seed).random() * 16) + 1
         older: list[set[int]] = [set() for _ in range(17)]
@@ -194,9 +240,8 @@ def test_barabasi_albert_starts_from_isolated_nodes() -> None:
 
 @pytest.mark.parametrize("builder", ["_caterpillar", "_lobster"])
 def test_caterpillars_and_lobsters_are_trees_that_shrink_to_a_path(builder: str) -> None:
-    streams = _Streams()
     for seed in range(30):
-        streams.reseed(seed)
+        streams = _Streams(seed)
         graph = _graph(19, getattr(properties_random, builder)(19, streams))
         assert nx.is_tree(graph)
         for _ in range(1 if builder == "_caterpillar" else 2):
@@ -223,21 +268,21 @@ def test_same_seed_same_graphs_and_global_state_is_left_alone() -> None:
     assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
 
 
-def test_larger_test_sets_continue_the_benchmark() -> None:
-    extrapolation = extrapolation_splits(graphs_per_size=16)
-    assert torch.equal(extrapolation.splits.test.x, benchmark().test.x)
+def test_larger_test_sets_continue_the_benchmark(few: None) -> None:
+    extrapolation = extrapolation_splits(graphs_per_size=8)
+    assert torch.equal(extrapolation.splits.test.x, property_splits().test.x)
     assert list(extrapolation.larger) == ["20-24", "25-29", "30-34", "35-39", "40-44", "45-49"]
     for name, store in extrapolation.larger.items():
         low, high = map(int, name.split("-"))
-        assert store.num_nodes.tolist() == [n for n in range(low, high + 1) for _ in range(16)]
+        assert store.num_nodes.tolist() == [n for n in range(low, high + 1) for _ in range(8)]
         assert bool(store.y_node.isfinite().all())
     # Divided by the training maxima, targets of larger graphs exceed 1.
     assert float(extrapolation.larger["45-49"].y[:, 2].max()) > 1.5
 
 
-def test_mean_predictor_has_the_known_errors() -> None:
-    """Predicted is the mean over training graphs, for node targets of their means over nodes."""
-    train, test = benchmark().train, benchmark().test
+def test_mean_predictor_has_the_known_errors(generated: Generated) -> None:
+    """Predict the mean over training graphs; for node targets, of the means over nodes."""
+    train, test = generated.splits.train, generated.splits.test
     weight = 1 / (node_sizes(train).double() * len(train))
     node_mean = (train.y_node.double() * weight[:, None]).sum(0)
     graph_mean = train.y.double().mean(0)
@@ -259,10 +304,9 @@ def test_metric_by_hand() -> None:
     [
         (lambda: property_splits(connected="true"), r"connected is 'true'.*'published', 'correct'"),
         (lambda: property_graphs([], 5), "sizes is"),
-        (lambda: property_graphs([1], 5), "sizes is"),
+        (lambda: property_graphs([2], 5), "sizes is"),
         (lambda: property_graphs([15], 0), "graphs_per_size is 0"),
         (lambda: property_graphs([15], 1, seed=-1), "seed is -1"),
-        (lambda: log_mse_by_size(torch.zeros(3, 2), torch.zeros(3), torch.zeros(3)), "prediction"),
     ],
 )
 def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:

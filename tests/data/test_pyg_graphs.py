@@ -1,4 +1,4 @@
-"""Graphs of PyTorch Geometric, taken or refused."""
+"""Graphs of PyTorch Geometric are converted or refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from smpgnn.data.graphs import graphs_from_pyg
+from smpgnn.data.pyg import graphs_from_pyg
 from smpgnn.errors import InputError
 
 EDGES = torch.tensor([[0, 1], [1, 0]])

@@ -1,4 +1,4 @@
-"""Splits: every row once, the same for the same seed, and no empty part."""
+"""Splits: each row in exactly one split, reproducible, none empty."""
 
 from __future__ import annotations
 

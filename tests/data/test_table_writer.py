@@ -1,4 +1,4 @@
-"""AtomicCsvWriter: all of the file or nothing of it."""
+"""AtomicCsvWriter writes a complete file or none."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_failure_in_the_last_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"), AtomicCsvWriter(tmp_path, ["a"]):
         pass
     nowhere = tmp_path / "no" / "out.csv"
@@ -127,8 +127,8 @@ def test_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
     assert real.read_text() == "a\n"
 
 
-def test_half_characters_are_written_as_escapes(tmp_path: Path) -> None:
-    """JSON may hold them, and so may names of files."""
+def test_lone_surrogates_are_written_as_escapes(tmp_path: Path) -> None:
+    """JSON and file names may contain lone surrogates."""
     with AtomicCsvWriter(tmp_path / "out.csv", ["smiles", "y"]) as writer:
         smiles = pd.Series(["\ud800"], dtype=object)
         writer.write(pd.DataFrame({"smiles": smiles, "y": [1.0]}))

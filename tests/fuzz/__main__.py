@@ -36,12 +36,12 @@ def main() -> int:
     print(f"seed {arguments.seed}, {arguments.minutes:g} minutes a format", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         make_models(Path(folder))
-        statuses = [_apart(arguments, name, Path(folder)) for name in arguments.format]
+        statuses = [_in_process(arguments, name, Path(folder)) for name in arguments.format]
     return max(statuses)
 
 
-def _apart(arguments: argparse.Namespace, name: str, models: Path) -> int:
-    """One format in a process of its own: a crash leaves the case that caused it."""
+def _in_process(arguments: argparse.Namespace, name: str, models: Path) -> int:
+    """Fuzz one format in a separate process: after a crash, keep the case that caused it."""
     memory = Path("/dev/shm")  # many small files: not on a disk
     parent = str(memory) if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=parent) as scratch:
@@ -80,7 +80,7 @@ def _one(arguments: argparse.Namespace) -> int:
 
 
 def described(failure: Failure) -> str:
-    """A failure in a few lines."""
+    """Summarise a failure in two lines."""
     text = (failure.outcome.error or failure.outcome.err).strip().splitlines()
     last = text[-1][:200] if text else ""
     times = f" ({failure.times} times)" if failure.times > 1 else ""

@@ -1,4 +1,4 @@
-"""A case: a command line, the files that it finds in its working folder, what it may write."""
+"""A case: a command line, its input files and the outputs it may write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Case:
     trains: bool = False
 
     def command(self) -> str:
-        """The command line for a shell."""
+        """The command line, quoted for a shell."""
         return shlex.join(("smpgnn", *self.words))
 
     def save(self, folder: Path) -> None:
@@ -39,5 +39,5 @@ class Case:
             file.write_bytes(content)
 
 
-#: Makes the next case of a format from a source of randomness.
+#: Makes a random case of a format.
 Maker = Callable[[Random], Case]

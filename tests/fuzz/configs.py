@@ -1,4 +1,4 @@
-"""Settings in YAML."""
+"""Fuzz YAML config files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKENS = (
     "\n  ", "lr: ", "epochs: ", "task_type: ", "true", "no", "~", "2020-01-01", "1:30:45", "0o7",
     "!!timestamp ", "!!int ", "!!omap ", "!!pairs ", "1e3", ".inf", ".nan", "2001-99-99",
 )  # fmt: skip
-#: What makes a training end within a second.
+#: Options with which a training ends within a second.
 _SHORT = ("--epochs", "1", "--hidden-channels", "4", "--num-layers", "1", "--towers", "1",
           "--devices", "1", "--nodes", "1")  # fmt: skip
 _TASKS = ("cycles", "properties", "zinc", "molecules", "graphs")
@@ -30,7 +30,7 @@ _VALUES = (
 
 
 def yaml_case(random: Random) -> Case:
-    """A config of some task; printed, or taken to where the training would start."""
+    """A config of some task, for --print-config or a training."""
     task = random.choice(_TASKS)
     made = random.random() < 0.6
     data = _settings(random, task) if made else mutated(random, _seeds(), _TOKENS)
@@ -48,7 +48,7 @@ def yaml_case(random: Random) -> Case:
 
 
 def _settings(random: Random, task: str) -> bytes:
-    """A few settings that exist, with values of any kind."""
+    """A few existing settings with values of any kind."""
     from smpgnn.config.options import TASKS
 
     entries = fields(TASKS[random.choice((task, "molecules"))])

@@ -1,4 +1,4 @@
-"""Files that once did harm, or are known to: read from corpus/FORMAT, or made here if large."""
+"""Files that have caused failures: read from corpus/FORMAT, or generated here if large."""
 
 from __future__ import annotations
 

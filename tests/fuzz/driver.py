@@ -1,4 +1,4 @@
-"""Case after case of one format, until the time is over; failures are made small and kept."""
+"""Run cases of one format for a given time; minimise and keep the failures."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fuzz.cases import Case, Maker
 from fuzz.program import Outcome, Program
 from fuzz.rule import broken
 
-_SMALLER = 4.0  # seconds to make a failure small
+_SMALLER = 4.0  # seconds to minimise a failure
 _HANG = 300.0  # seconds after which a call that cannot be interrupted ends the process
 
 
 @dataclass
 class Failure:
-    """A way in which the rule was broken: the first case that did it, made small."""
+    """One way in which the rule was broken, with the first such case, minimised."""
 
     what: str
     case: Case
@@ -36,7 +36,7 @@ class Failure:
 
 @dataclass
 class Report:
-    """What came of a run over one format."""
+    """The results of a run on one format."""
 
     format: str
     seed: int
@@ -55,7 +55,7 @@ class Report:
 
 
 class Driver:
-    """Runs cases of one format in a folder of its own.
+    """Runs the cases of one format in a separate folder.
 
     Args:
         models: a folder with trained models, which the cases find under their names.
@@ -66,7 +66,7 @@ class Driver:
 
     def __init__(self, models: Path, keep: Path, scratch: Path) -> None:
         self.keep, self.scratch = keep.resolve(), scratch.resolve()
-        # not the data beside them, which a case might write to
+        # without the data next to them, which a case might write to
         self.runs = [file.parent for file in sorted(models.resolve().glob("*/config.yaml"))]
 
     def run(
@@ -79,7 +79,7 @@ class Driver:
         first: int = 0,
         most: int | None = None,
     ) -> Report:
-        """Try cases `first`, `first + 1`, …, each made from the seed and its number alone."""
+        """Try cases `first`, `first + 1`, …; each depends only on the seed and its number."""
         report = Report(name, seed)
         names = [run.name for run in self.runs]
         with self._place() as folder, Program(names) as program, _Watch() as watch:
@@ -116,7 +116,7 @@ class Driver:
             shutil.rmtree(folder)
 
     def _keep(self, program: Program, folder: Path, failure: Failure, report: Report) -> None:
-        """Make a new failure small and write down how to reproduce it."""
+        """Minimise a new failure and save its reproduction."""
         failure.case = self._smaller(program, folder, failure.case, failure.what)
         what, outcome = self._broken(program, folder, failure.case)
         if what == failure.what:
@@ -135,7 +135,7 @@ class Driver:
         return what, outcome
 
     def _smaller(self, program: Program, folder: Path, case: Case, what: str) -> Case:
-        """The case with as much taken away from its files as still breaks the rule likewise."""
+        """Remove as much as possible from the files while the rule is broken in the same way."""
         deadline = time.monotonic() + _SMALLER
 
         def same(other: Case) -> bool:
@@ -159,7 +159,7 @@ class Driver:
         return case
 
     def _save(self, report: Report, failure: Failure) -> None:
-        """Files, command line and traceback of a failure, in a folder of their own."""
+        """Save the files, command line and traceback of a failure in a new folder."""
         name = f"{report.format}-{report.seed}-{failure.number}"
         folder = self.keep / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -175,7 +175,7 @@ class Driver:
 
 
 class _Watch:
-    """Ends the process with a traceback where a call hangs that no signal can interrupt."""
+    """Ends the process with a traceback if a call hangs and no signal can interrupt it."""
 
     def __init__(self) -> None:
         self._armed = float("-inf")
@@ -187,7 +187,7 @@ class _Watch:
         faulthandler.cancel_dump_traceback_later()
 
     def alive(self) -> None:
-        """To be called between cases."""
+        """Call this between cases."""
         if time.monotonic() - self._armed > _HANG / 10:
             self._armed = time.monotonic()
             faulthandler.dump_traceback_later(_HANG, exit=True, file=sys.__stderr__)

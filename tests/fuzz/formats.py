@@ -12,7 +12,7 @@ from fuzz.runs import runs_maker
 from fuzz.tables import csv_case, parquet_case, smiles_case
 from fuzz.words import words_case
 
-#: What makes the cases of a format, given the folder of the trained models.
+#: The case maker of each format, given the folder of the trained models.
 FORMATS: dict[str, Callable[[Path], Maker]] = {
     "csv": lambda models: csv_case,
     "parquet": lambda models: parquet_case,

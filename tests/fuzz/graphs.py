@@ -1,4 +1,4 @@
-"""Files of graphs: node-link JSON, GraphML, edge lists."""
+"""Fuzz graph files: node-link JSON, GraphML, edge lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIST_ENDINGS = ("g.txt", "g.csv", "g.tsv", "g.edgelist")
 
 
 def json_case(random: Random) -> Case:
-    """Graphs as JSON: bytes changed, or values replaced by others of any type."""
+    """Graphs as JSON, with changed bytes or with values of other types."""
     if random.random() < 0.5:
         tokens = (
             '"id"',
@@ -83,7 +83,7 @@ def _graph_case(
 
 
 def replaced(random: Random, value: Any) -> Any:
-    """The same tree with one of its values replaced, removed, renamed or put elsewhere."""
+    """Replace, remove, rename or move one value of a tree."""
     if isinstance(value, dict) and value and random.random() < 0.85:
         key = random.choice(list(value))
         what = random.random()
@@ -136,7 +136,7 @@ _XML_TOKENS = (
 
 
 def graphml_case(random: Random) -> Case:
-    """GraphML with bytes or tokens changed."""
+    """GraphML with changed bytes or tokens."""
     return _graph_case(random, "g.graphml", mutated(random, _graphml_seeds(), _XML_TOKENS))
 
 
@@ -175,7 +175,7 @@ def _graphml_seeds() -> list[bytes]:
 
 
 def edges_case(random: Random) -> Case:
-    """Edge lists, separated by anything."""
+    """Edge lists with any separators."""
     tokens = ("source target", "{'w': 1}", "{", "}", "#", ",", ";", "\t", "\n", "1.5", '"', "a b c")
     made = random.random() < 0.3
     data = _edges(random) if made else mutated(random, _edge_seeds(), tokens)

@@ -1,4 +1,4 @@
-"""The models and data that all cases share: small, and trained once."""
+"""Small models and data that all cases share; trained once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def table() -> str:
 
 
 def graph(number: int) -> dict[str, object]:
-    """A ring of 3 to 6 nodes with features of nodes and edges, and targets of all levels."""
+    """A ring of 3 to 6 nodes with node and edge features and targets of all levels."""
     n = 3 + number % 4
     nodes = [{"id": v, "w": 0.5 * v, "kind": "ab"[v % 2], "end": v % 2} for v in range(n)]
     edges = [{"source": v, "target": (v + 1) % n, "length": 1.0 + v} for v in range(n)]

@@ -1,4 +1,4 @@
-"""Mutations that know nothing of a format but its usual tokens."""
+"""Mutations of bytes; of a format they know only its tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-#: Numbers at which programs break.
+#: Numbers that break programs.
 NUMBERS = (
     "0", "-0", "1", "-1", "2", "3", "7", "127", "128", "255", "256", "65535", "65536", "1000000",
     "2147483647", "2147483648", "-2147483649", "4294967296", "9223372036854775807",
@@ -34,7 +34,7 @@ def mutated(
     *,
     most: int = 4,
 ) -> bytes:
-    """One of the seeds after one or several random changes."""
+    """Change one of the seeds at random, once or several times."""
     data = random.choice(seeds)
     gentle = random.random() < 0.4
     for _ in range(1 if gentle else random.choice((1, 1, 1, 2, 3, most))):
@@ -126,7 +126,7 @@ def _lines(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence
 
 
 def _word(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence[str]) -> bytes:
-    """One word takes the place of another, from here or from another seed."""
+    """Replace a word by another one of this or another seed."""
     words = re.findall(rb"\w+", data)
     others = re.findall(rb"\w+", random.choice(seeds)) or [b"x"]
     if not words:
@@ -135,7 +135,7 @@ def _word(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence[
 
 
 def _swap(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequence[str]) -> bytes:
-    """A word takes the value of another, or of an awkward text."""
+    """Replace a word by another one or by an awkward text."""
     words = list(re.finditer(rb"[\w.+-]+", data))
     if not words:
         return data
@@ -154,7 +154,7 @@ def _encode(random: Random, data: bytes, seeds: Sequence[bytes], tokens: Sequenc
 
 
 Change = Callable[[Random, bytes, Sequence[bytes], Sequence[str]], bytes]
-#: After these a file often remains readable, so that what is behind the reader is reached.
+#: Files often remain readable after these changes, so that they reach the code behind the reader.
 _GENTLE: tuple[Change, ...] = (_number, _word, _lines, _swap)
 _CHANGES: tuple[Change, ...] = (
     _flip, _set, _cut, _remove, _repeat, _splice, _bad, _insert, _insert, _insert, _number,

@@ -1,4 +1,4 @@
-"""The program in this process: its entry point, with limits on time and memory.
+"""Run the program in this process, with limits on time and memory.
 
 A training that has nothing to refuse ends where its first epoch would start, so that thousands of
 command lines a minute can be tried; a case that `trains` runs to its end.
@@ -26,9 +26,9 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 from unittest import mock
 
-#: Processor seconds that a case may take; wall time may be more on a machine that is shared.
+#: Maximum processor time of a case in seconds; wall time may be longer on a shared machine.
 SECONDS = 10.0
-#: Memory that a case may take beside what the process has, in MiB.
+#: Maximum additional memory of a case in MiB.
 MEMORY = 700
 _WALL = 90.0
 
@@ -36,16 +36,16 @@ _last_interrupt = float("-inf")  # when a case was interrupted
 
 
 class TooSlow(BaseException):
-    """The case has used up its time."""
+    """The case took too long."""
 
 
 class Started(BaseException):
-    """A training would start its first epoch now."""
+    """A training is about to start its first epoch."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case. Status -1: an exception left the program, `error` is its traceback."""
+    """The result of a case. Status -1: an uncaught exception, with its traceback in `error`."""
 
     status: int
     out: str
@@ -58,11 +58,11 @@ class Outcome:
 
 
 class Program:
-    """Calls of the program from one working folder after the other.
+    """Calls the program in the current working folder.
 
-    `models` are names of models that are never damaged, and so are loaded once. Use as a context
-    manager: while it is open, the process has no network, an address space of limited size, and
-    file descriptor 2 is captured.
+    `models` are names of models that are never damaged; they are loaded once. Use as a context
+    manager: inside, the process has no network and limited memory, and file descriptor 2 is
+    captured.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Program:
 
         cache = stack.enter_context(tempfile.TemporaryDirectory())
         stack.enter_context(mock.patch.object(entry, "build_parser", parser))
-        # while libraries are imported, Ctrl-C ends the process, and would end this one
+        # during imports, Ctrl-C ends the process; here it must not
         stack.enter_context(mock.patch.object(os, "_exit", interrupt))
         stack.enter_context(mock.patch.object(Trainer, "fit", start))
         stack.enter_context(mock.patch.object(predict, "load_model", load_model))
@@ -183,7 +183,7 @@ def _status(stop: SystemExit) -> int:
 
 
 def _forget_modes() -> None:
-    """Modes of torch that an interrupt left behind; the process of a real call would have ended."""
+    """Remove torch modes that an interrupt left active; a real process would have ended."""
     import torch
     from torch._C import _len_torch_function_stack
     from torch.overrides import _pop_mode
@@ -194,7 +194,7 @@ def _forget_modes() -> None:
 
 
 def _place(failure: BaseException) -> str:
-    """The kind of an exception and the innermost line of smpgnn that it passed."""
+    """The type of an exception and the innermost line of smpgnn in its traceback."""
     frames = traceback.extract_tb(failure.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}smpgnn{os.sep}" in frame.filename]
     last = (ours or frames or [None])[-1]
@@ -218,7 +218,7 @@ def _reset_peak() -> None:
 
 @contextlib.contextmanager
 def _usual_warnings() -> Iterator[None]:
-    """The filters of a plain Python, but every warning is shown each time."""
+    """Python's default warning filters, but show every warning each time."""
     with warnings.catch_warnings():
         warnings.resetwarnings()
         warnings.simplefilter("always")
@@ -229,7 +229,7 @@ def _usual_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _same_signals() -> Iterator[None]:
-    """Handlers that the program sets are put back."""
+    """Restore the signal handlers that the program replaces."""
     kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(kind) for kind in kinds]
     try:
@@ -246,7 +246,7 @@ def _handlers() -> Iterator[None]:
         raise TooSlow
 
     def interrupted(number: int, frame: FrameType | None) -> None:
-        # the program may send itself an interrupt that it could not raise, a moment later
+        # the program may send itself an interrupt that it could not raise at once
         if time.monotonic() - _last_interrupt > 1.0:
             raise KeyboardInterrupt
 
@@ -265,9 +265,9 @@ def _handlers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _limited(seconds: float, interrupt: float | None, inside: Callable[[], bool]) -> Iterator[None]:
-    """A limit on processor time, and one on wall time; or an interrupt after so long.
+    """Limit processor time and wall time, or interrupt after `interrupt` seconds.
 
-    Outside of the program, which `inside` tells, nothing is interrupted.
+    Interrupts apply only while `inside` is true, which means that the program runs.
     """
 
     def interrupted(number: int, frame: FrameType | None) -> None:
@@ -277,7 +277,7 @@ def _limited(seconds: float, interrupt: float | None, inside: Callable[[], bool]
         signal.signal(signal.SIGALRM, slow)
         if not inside():
             return
-        # SIGTERM counts only where the program handles it: else it would end the fuzzer
+        # SIGTERM only if the program handles it: otherwise it would end the fuzzer
         handled = callable(signal.getsignal(signal.SIGTERM))
         kinds = (signal.SIGINT, signal.SIGTERM) if handled else (signal.SIGINT,)
         signal.raise_signal(Random(interrupt).choice(kinds))

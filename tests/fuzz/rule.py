@@ -1,4 +1,4 @@
-"""The rule: status 0 or 2 (130, 143 when interrupted), one sentence, no traceback, no half file."""
+"""The rule: status 0 or 2 (130, 143 if interrupted), one sentence, no traceback or partial file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from fuzz.cases import Case
 from fuzz.program import MEMORY, Outcome
 
-#: Lines that may stand beside an error: what was read, how far the work has come.
+#: Lines that may accompany an error: notes on input and progress.
 _NOTES = re.compile(
     r"^Graphs: |^Downloading |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not|"
     r"as node|skipped|was started by an older version"
@@ -18,7 +18,7 @@ _LONGEST = 3000
 def broken(
     case: Case, outcome: Outcome, before: dict[str, bytes], after: dict[str, bytes]
 ) -> str | None:
-    """What the program did against the rule, None if nothing; `before` and `after`: all files."""
+    """How the program broke the rule, or None; `before` and `after` have all files."""
     if outcome.place:
         return outcome.place
     if "Traceback" in outcome.err:
@@ -64,17 +64,17 @@ def _files(
 
     for name in after:
         if ".part" in name:
-            return "a part of a file is left"
+            return "a part file is left"
     for name, content in before.items():
         if after.get(name) != content and not promised(name):
             return f"the input {name} was changed"
     new = [name for name in after if name not in before]
     for name in new:
         if not promised(name):
-            return f"a file that nobody asked for: {name[:80]}"
+            return f"an unexpected file: {name[:80]}"
     if outcome.status == 2 and not case.trains:
         changed = [name for name in after if after[name] != before.get(name)]
-        # but for the lock of a run folder, and the folder of a file to write
+        # except the lock of a run folder and the folder of an output
         changed = [name for name in changed if not name.endswith(("/lock", "/"))]
         if changed:
             return f"an output although the call failed: {changed[0][:80]}"

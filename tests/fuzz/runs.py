@@ -1,4 +1,4 @@
-"""Run folders and what is in them: settings, records, metrics, checkpoints, models."""
+"""Fuzz run folders: settings, records, metrics, checkpoints, models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fuzz.mutate import NUMBERS, mutated
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata, to_json
 
 _RUNS = ("MOLECULES", "MOLECULES", "CLASSES", "GRAPHS", "NODES")
-#: Share of the resumed runs that are trained to their end, which takes a hundred times as long.
+#: Share of resumed runs that train to the end, which takes a hundred times as long.
 _TRAINED = 0.04
 _LEFT_OUT = ("curves.png", "lock")
 
@@ -76,7 +76,7 @@ def _files(run: Path) -> dict[str, bytes]:
 
 
 def _damaged(random: Random, name: str, files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files with one of them changed; half of the time with checksums that fit the change."""
+    """Change one of the files, in half of the cases with matching checksums."""
     tokens = ("epoch", "null", "{", "}", "[", "]", ",", ":", "nan", "\n", "train", "test")
     data = files[name]
     if random.random() < 0.3:
@@ -103,7 +103,7 @@ def _json(content: Any) -> bytes:
 
 
 def _header(random: Random, data: bytes) -> bytes:
-    """A model whose header is sound JSON with other values."""
+    """A model whose header is valid JSON with other values."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     header["__metadata__"] = sealed_metadata(header["__metadata__"])
@@ -127,7 +127,7 @@ def _header(random: Random, data: bytes) -> bytes:
 
 
 def _checkpoint(random: Random, data: bytes) -> bytes:
-    """A checkpoint that torch reads, with other values in it."""
+    """A checkpoint with other values that torch can read."""
     import torch
 
     try:

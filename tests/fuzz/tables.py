@@ -1,4 +1,4 @@
-"""Tables: CSV (also gzipped), Parquet, and SMILES in a table."""
+"""Fuzz tables: CSV (also gzipped), Parquet, and SMILES in a table."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ _SEEDS = (
 
 
 def smiles_case(random: Random) -> Case:
-    """A table of strings that are nearly SMILES; every row must have a prediction or a reason."""
+    """A table of texts similar to SMILES; every row must have a prediction or a reason."""
     rows = [_smiles(random) for _ in range(random.choice((1, 3, 8)))]
     text = io.StringIO()
     text.write("smiles,size\n")
@@ -125,8 +125,8 @@ def smiles_case(random: Random) -> Case:
         return Case(words, files, ("out.csv",))
     if what < 0.93:
         return Case(("evaluate", "MOLECULES", "t.csv"), files)
-    sound = "".join(f"{'C' * number},{number}\n" for number in range(1, 9))
-    files["t.csv"] += sound.encode()
+    valid = "".join(f"{'C' * number},{number}\n" for number in range(1, 9))
+    files["t.csv"] += valid.encode()
     split = random.choice(((), ("--split", "scaffold")))
     words = ("train", "molecules", "t.csv", "--targets", "size", "--output", "run", *split)
     return Case(words, files, ("run",))
@@ -157,7 +157,7 @@ def _smiles(random: Random) -> str:
 
 
 def parquet_case(random: Random) -> Case:
-    """A Parquet file: odd types in a sound file, or sound types in a damaged one."""
+    """A valid Parquet file with odd types, or a damaged one with usual types."""
     if random.random() < 0.5:
         data = _odd_parquet(random)
         if random.random() < 0.3:
@@ -168,7 +168,7 @@ def parquet_case(random: Random) -> Case:
 
 
 def _damaged_parquet(random: Random) -> bytes:
-    """Changes at the end, where the description of the file lies, more often than elsewhere."""
+    """Change mostly the end of the file, which has its metadata."""
     data = bytearray(random.choice(_parquet_seeds()))
     for _ in range(random.choice((1, 1, 2, 5))):
         length = int.from_bytes(data[-8:-4], "little")
@@ -213,7 +213,7 @@ def _parquet_seeds() -> list[bytes]:
 
 
 def _odd_parquet(random: Random) -> bytes:
-    """A sound file with columns of any type that Arrow has."""
+    """A valid file with columns of any Arrow type."""
     import pyarrow as pa
 
     rows = random.choice((0, 1, 2, 12))

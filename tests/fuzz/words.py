@@ -1,4 +1,4 @@
-"""Command lines: verbs, options and values in any order and combination."""
+"""Fuzz command lines: verbs, options and values in any combination."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fuzz.cases import Case
 from fuzz.models import graph, table
 from fuzz.mutate import NUMBERS, TEXTS, mutated
 
-#: Values that only mean a longer run, not a wrong one.
+#: Options whose large values are valid but slow.
 _LONG = {"--train-samples", "--test-samples", "--steps", "--seeds", "--relabelings", "--layers"}
-#: Where an output may go: nowhere else is a path made up.
+#: Output paths; no other paths are made up.
 _OUTPUTS = (
     "out", "out.csv", "o/p/q", "", " ", ".", "data.csv", "data.csv/x", "folder",
     "x" * 250, "y" * 300, "/dev/full", "/dev/null", "/proc/x", "é", "-", "o.tsv.gz", "a\nb", "%s",
@@ -29,7 +29,7 @@ _FILES = ("--output", "-o", "--markdown", "--figures", "--work-dir", "--results"
 
 
 def words_case(random: Random) -> Case:
-    """A command line near to one that works, or made of options at random."""
+    """A valid command line with changes, or one with random options."""
     words = _line(random) if random.random() < 0.6 else _changed(random)
     words = _harmless(random, words)
     outputs = ("runs", "report.html", "results", "docs", *_named_outputs(words))
@@ -76,7 +76,7 @@ _LINES = (
 
 
 def _changed(random: Random) -> list[str]:
-    """A line that works, with some of its words changed."""
+    """Change some words of a valid line."""
     words = random.choice(_LINES).split()
     for _ in range(random.choice((1, 1, 2, 3))):
         place = random.randrange(len(words)) if words else 0
@@ -104,7 +104,7 @@ def _mangled(random: Random, word: str) -> str:
 
 
 def _line(random: Random) -> list[str]:
-    """A verb with options that it has, and values of any kind."""
+    """A verb with some of its options and values of any kind."""
     verb = random.choice(("train", "train", "train", "predict", "evaluate", "info", "paper"))
     if verb == "train":
         line = random.choice([line for line in _LINES if line.startswith("train")])
@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _parser_of(words: list[str]) -> argparse.ArgumentParser:
-    """The parser of the verb, or of the task, that the words begin with."""
+    """The parser of the verb or task with which the words begin."""
     parser = _parser()
     for word in words[:3]:
         for action in parser._actions:
@@ -161,8 +161,8 @@ def _parser_of(words: list[str]) -> argparse.ArgumentParser:
 
 
 def _harmless(random: Random, words: list[str]) -> list[str]:
-    """The words without any that would write elsewhere, or start work that takes long by right."""
-    # no system can pass on a zero byte
+    """Remove words that would write elsewhere or start long work."""
+    # command lines cannot contain a zero byte
     kept = [word.replace("\0", "") for word in words if not _leads_out(word)]
     if "reproduce" in kept and "--dry-run" not in kept:
         kept.append("--dry-run")
@@ -187,7 +187,7 @@ def _leads_out(word: str) -> bool:
 
 
 def _named_outputs(words: list[str]) -> tuple[str, ...]:
-    """What the words name as outputs, as paths from the working folder."""
+    """The outputs that the words name, relative to the working folder."""
     found = []
     for place, word in enumerate(words):
         name, _, value = word.partition("=")

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.catalogue import MODELS
-from smpgnn.config.options import ZincOptions, with_values
+from smpgnn.config.models import MODELS
+from smpgnn.config.options import ZincOptions
+from smpgnn.config.settings import with_values
 from smpgnn.contexts.context import LocalContext
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
@@ -79,7 +80,7 @@ def make(values: dict[str, Any], outputs: int = 2) -> nn.Module:
     options = with_values(ZincOptions(), {**small, **paper, **values}, "test")
     torch.manual_seed(0)
     widths = {"in_channels": 3, "edge_channels": 2, "node_outputs": 0, "graph_outputs": outputs}
-    spec = NetworkSpec.from_options(options, **widths, max_nodes=6, usual_nodes=4.0)
+    spec = NetworkSpec(options=options.network, **widths, max_nodes=6, usual_nodes=4.0)
     return spec.build().eval()
 
 

@@ -9,7 +9,8 @@ import torch
 from torch_geometric.data import Data
 
 import smpgnn
-from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.pyg import graphs_from_pyg
+from smpgnn.data.store import GraphBatch
 from smpgnn.errors import InputError
 from smpgnn.inference import pieces
 from smpgnn.inference.pieces import in_pieces
@@ -28,7 +29,7 @@ def path_graph(nodes: int) -> Data:
 
 
 GRAPHS = [path_graph(nodes) for nodes in SIZES]
-STORE = GraphStore.from_data_list(GRAPHS)
+STORE = graphs_from_pyg(GRAPHS)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def failing(error: Exception, sizes: list[int]) -> list[tuple[list[int], str]]:
             raise error
         return batch.num_graphs
 
-    store = GraphStore.from_data_list([path_graph(nodes) for nodes in sizes])
+    store = graphs_from_pyg([path_graph(nodes) for nodes in sizes])
     return [(piece.graphs, piece.error) for piece in in_pieces(store, None, 10**9, work)]
 
 

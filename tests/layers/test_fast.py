@@ -74,7 +74,7 @@ def test_path_by_hand() -> None:
     second = layer(new, index).rows.view(3, 3)
     assert torch.equal(second, v + 0.75 * (av + v * av))
     # With all of the update divided by d_avg = 4/3: (I + A) 3/4.
-    layer.divide_update = True
+    layer.options = layer.options.changed(divide_update=True)
     divided = layer(index.initial(None, torch.float64), index).rows.view(3, 3)
     assert torch.equal(divided, 0.75 * (torch.eye(3).double() + a))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn import MPNN, SMP, ContextIndex, LocalContext, MultiTaskSMP, SMPLayer
-from smpgnn.config.options import ZincOptions
+from smpgnn.config.network import NetworkOptions
 from smpgnn.models.registry import NetworkSpec
 
 GRAPHS = [path(6), cycle(5), *ODD.values()]
@@ -36,7 +37,7 @@ def pair(model: nn.Module) -> tuple[nn.Module, nn.Module]:
     """The same network without and with checkpointing."""
     other = deepcopy(model)
     backbone: Any = other.backbone
-    backbone.checkpoint = True
+    backbone.options = replace(backbone.options, checkpoint=True)
     return model, other
 
 
@@ -154,12 +155,11 @@ def test_between_the_layers_only_their_inputs_are_kept() -> None:
 
 
 def test_runs_record_it() -> None:
-    options = ZincOptions(model="smp", checkpoint=True, num_layers=2, hidden_channels=8)
-    spec = NetworkSpec.from_options(
-        options, in_channels=3, edge_channels=2, node_outputs=0, graph_outputs=1
-    )
+    options = NetworkOptions(checkpoint=True, num_layers=2, hidden_channels=8)
+    spec = NetworkSpec(in_channels=3, edge_channels=2, graph_outputs=1, options=options)
     assert spec.to_dict()["checkpoint"] is True
     network: Any = spec.build()
-    assert network.backbone.checkpoint
+    assert network.options.checkpoint
     old = {name: value for name, value in spec.to_dict().items() if name != "checkpoint"}
-    assert not NetworkSpec(**old).checkpoint  # models saved before there was the option
+    before = NetworkSpec.from_dict(old)  # models saved before there was the option
+    assert not before.options.checkpoint

@@ -21,7 +21,8 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 
 from smpgnn import MPNN, InputError, MultiTaskSMP
-from smpgnn.config.catalogue import ENTRIES
+from smpgnn.config.models import MODELS
+from smpgnn.config.network import NetworkOptions
 from smpgnn.models.registry import NetworkSpec
 
 #: Kind of norm, its place, and whether the network is in training.
@@ -151,17 +152,15 @@ def test_several_targets(layer: str, checkpoint: bool) -> None:
 
 
 def network_of(name: str) -> nn.Module:
-    values: dict[str, Any] = {
-        "in_channels": 2, "edge_channels": 0, "node_outputs": 0, "graph_outputs": 2,
-        "hidden_channels": 4, "num_layers": 2, "identifiers": "onehot", "dropout": 0.0,
-        "norm": "batch", "residual": True, "towers": 2, "set_scale": 1.0, "message_residual": False,
-        "update_residual": False, "shared_extractor": False, "extractor_channels": 4,
-        "max_nodes": 5,
-    }  # fmt: skip
-    return randomize(NetworkSpec(model=name, **values).build())
+    options = NetworkOptions().changed(
+        model=name, hidden_channels=4, num_layers=2, norm="batch", residual=True, towers=2,
+        extractor_channels=4,
+    )  # fmt: skip
+    spec = NetworkSpec(in_channels=2, graph_outputs=2, max_nodes=5, options=options)
+    return randomize(spec.build())
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in ENTRIES])
+@pytest.mark.parametrize("name", MODELS)
 def test_every_network_of_the_catalogue(name: str) -> None:
     """Where there is no oracle: second derivatives are the differences of first ones."""
     model, case = network_of(name).train(), make_case(GRAPHS, 2)
@@ -231,7 +230,7 @@ def test_torch_func(options: dict[str, Any]) -> None:
     _assert_near("hessian", torch.func.hessian(of_input)(x), twice, 1e-9)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in ENTRIES])
+@pytest.mark.parametrize("name", MODELS)
 def test_torch_func_on_every_network_of_the_catalogue(name: str) -> None:
     model, case = network_of(name).eval(), make_case([path(4), cycle(3)])
 

@@ -20,7 +20,7 @@ from smpgnn.training.network import run_network
 
 pytestmark = [
     pytest.mark.skipif(not backend.has_kernels(), reason="needs triton"),
-    pytest.mark.skipif(torch.cuda.is_available(), reason="test_recorded.py does it on the GPU"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="tests/capture does it on the GPU"),
 ]
 
 GRAPHS = [path(5), cycle(5), ODD["edgeless"], ODD["pair"], path(9)]
@@ -52,11 +52,8 @@ def test_padding_does_not_show(name: str, norm_place: str, monkeypatch: pytest.M
     batch = store.batch(chosen)
     expected = model(batch.x.double(), batch.edge_index, None, batch.batch, batch_size=2)
     monkeypatch.setattr(backend, "INTERPRETED", True)
-    padded = PaddedStore(
-        store,
-        Capacity(3, {"node": 12, "edge": 16, "row": 64, "message": 160}),
-        row_axes(other, store),
-    )
+    sizes = {"node": 12, "edge": 16, "row": 64, "message": 160}
+    padded = PaddedStore(store, Capacity(3, sizes), row_axes(other, store))
     padded.x = padded.x.double()
     nodes, graphs = run_network(other, *padded.batch(torch.tensor([*chosen, -1])))
     actual = nodes[: batch.num_nodes], graphs[:2]

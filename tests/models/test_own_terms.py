@@ -11,7 +11,7 @@ from hypothesis import given
 from strategies import Structure, assert_same, batches, make_case, path, randomize, seeds
 
 from smpgnn import SMP
-from smpgnn.config.options import ZincOptions
+from smpgnn.config.network import NetworkOptions
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 
@@ -68,8 +68,6 @@ def test_the_other_rows_see_the_features_of_the_node_in_full() -> None:
 
 
 def test_the_ablation_takes_the_option_as_it_takes_that_of_the_set_terms() -> None:
-    options = ZincOptions(model="mpnn", own_terms=True)
-    spec = NetworkSpec.from_options(
-        options, in_channels=2, edge_channels=0, node_outputs=0, graph_outputs=1
-    )
+    options = NetworkOptions().changed(model="mpnn", own_terms=True)
+    spec = NetworkSpec(in_channels=2, graph_outputs=1, options=options)
     assert not any("own_to_all" in name for name, _ in spec.build().named_parameters())

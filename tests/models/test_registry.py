@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from smpgnn.config.catalogue import ENTRIES, Entry
-from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions, with_values
+from smpgnn.config.models import MODELS, Entry
+from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions
+from smpgnn.config.settings import with_values
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.properties import property_graphs
@@ -21,6 +22,8 @@ from smpgnn.training.saved import SavedModel, load_model, save_model
 from smpgnn.training.tasks import Classification, GraphProperties, Task
 
 SMALL: dict[str, Any] = {"hidden_channels": 8, "num_layers": 2, "towers": 2}
+SEVERAL = [entry for entry in MODELS.values() if entry.multitask]
+ALONE = [entry for entry in MODELS.values() if not entry.multitask]
 
 
 def prepared(options: TrainOptions, store: GraphStore, task: Task) -> Prepared:
@@ -59,20 +62,20 @@ def check(case: Prepared, folder: Path) -> None:
     torch.testing.assert_close(theirs, ours)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", MODELS.values(), ids=lambda entry: entry.name)
 def test_every_network_trains_on_graphs_and_is_saved(entry: Entry, tmp_path: Path) -> None:
     check(cycles(entry), tmp_path)
 
 
-@pytest.mark.parametrize(
-    "entry", [entry for entry in ENTRIES if entry.multitask], ids=lambda entry: entry.name
-)
+@pytest.mark.parametrize("entry", SEVERAL, ids=lambda entry: entry.name)
 def test_networks_for_several_targets_train_and_are_saved(entry: Entry, tmp_path: Path) -> None:
     check(properties(entry), tmp_path)
 
 
 @pytest.mark.parametrize(
-    "entry", [entry for entry in ENTRIES if not entry.multitask], ids=lambda entry: entry.name
+    "entry",
+    [entry for entry in MODELS.values() if not entry.multitask],
+    ids=lambda entry: entry.name,
 )
 def test_the_others_name_those_that_can(entry: Entry) -> None:
     with pytest.raises(InputError, match=f"'{entry.name}'.*several targets.*smp"):
@@ -80,7 +83,7 @@ def test_the_others_name_those_that_can(entry: Entry) -> None:
 
 
 def test_networks_that_scale_by_degree_get_the_degrees_of_the_data() -> None:
-    pna = next(entry for entry in ENTRIES if entry.name == "pna")
+    pna = MODELS["pna"]
     case = cycles(pna)
     told, untold = case.network().state_dict(), case.spec.build().state_dict()
     buffers = [name for name in told if name not in dict(case.spec.build().named_parameters())]

@@ -26,7 +26,7 @@ pytestmark = [
 
 def padded(layout: RowLayout, spare: int) -> RowLayout:
     owner = torch.cat([layout.owner, layout.owner[-1:].expand(spare)])
-    return replace(layout, owner=owner, padded=True)
+    return replace(layout, num_rows=owner.numel(), padded=True, given={"owner": owner})
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:

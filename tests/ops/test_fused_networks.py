@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from strategies import ODD, SCHEMES, assert_same, make_case, path, randomize
+from sweep import sweep
 from torch import Tensor, nn
 
 from smpgnn import SMP, MultiTaskMPNN, MultiTaskSMP
@@ -46,9 +47,20 @@ def call(model: nn.Module, case: Any) -> tuple[list[Tensor], list[Tensor]]:
     return [o.detach() for o in outputs], [*grads, *(b.double() for b in model.buffers())]
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("network", NETWORKS)
+USUAL = {"default": "neighborhood", "fast": "coloring", "own terms": "local"}
+
+
+@pytest.mark.parametrize(
+    ("network", "identifiers", "training"),
+    sweep(
+        NETWORKS,
+        SCHEMES,
+        [True, False],
+        always=lambda network, identifiers, training: (
+            identifiers == USUAL.get(network, "onehot") and (training or network in USUAL)
+        ),
+    ),
+)
 def test_kernels_equal_the_plain_way(
     network: str, identifiers: str, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

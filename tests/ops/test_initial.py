@@ -60,7 +60,7 @@ def test_rows_that_no_context_owns_are_zero(spread: bool) -> None:
     layout = make_layout("onehot")
     count = layout.owner.numel()
     owner = torch.cat([layout.owner, layout.owner[-1:].expand(40)])
-    padded = replace(layout, owner=owner, padded=True)
+    padded = replace(layout, num_rows=owner.numel(), padded=True, given={"owner": owner})
     x = torch.randn(layout.own.numel(), 3, device=DEVICE)
     rows, _ = initial_rows(x, x.dtype, padded, padded.owner if spread else None)
     expected, _ = initial_rows_reference(x, x.dtype, layout, layout.owner if spread else None)

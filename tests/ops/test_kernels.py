@@ -6,6 +6,7 @@ import pytest
 import torch
 from odd_layouts import DEVICE, make_index
 from strategies import SCHEMES, assert_same, make_case, path
+from sweep import sweep
 from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
@@ -169,10 +170,18 @@ TILINGS = {
 }
 
 
-@pytest.mark.parametrize("tiling", TILINGS)
-@pytest.mark.parametrize("residuals", [(False, False), (True, True)])
-@pytest.mark.parametrize("edges", [False, True])
-@pytest.mark.parametrize("identifiers", ALL)
+def usual(identifiers: str, edges: bool, residuals: tuple[bool, bool], tiling: str) -> bool:
+    """Each tiling once, each part of the layer once, and the whole layer with each scheme."""
+    whole = edges and residuals[0]
+    return (whole and tiling == "together") or (
+        identifiers == "neighborhood" and (whole or tiling == "together")
+    )
+
+
+@pytest.mark.parametrize(
+    ("identifiers", "edges", "residuals", "tiling"),
+    sweep(ALL, [False, True], [(False, False), (True, True)], TILINGS, always=usual),
+)
 def test_default_core(
     identifiers: str,
     edges: bool,

@@ -16,14 +16,7 @@ from smpgnn.training.prepare import prepare
 
 
 def spec() -> NetworkSpec:
-    return NetworkSpec.from_options(
-        CyclesOptions(),
-        in_channels=0,
-        edge_channels=0,
-        node_outputs=0,
-        graph_outputs=2,
-        num_layers=4,
-    )
+    return NetworkSpec(graph_outputs=2, options=CyclesOptions().network.changed(num_layers=4))
 
 
 @pytest.mark.parametrize("identifiers", ["onehot", "coloring", "neighborhood", "local"])
@@ -36,10 +29,10 @@ def test_a_batch_takes_half_of_the_free_memory(
         monkeypatch.setattr(memory, "available_bytes", lambda device, free=free: free)
         rows = memory.fitting_rows(store, network, cpu)
         loader = BatchLoader(store, 1000, batch_rows=rows)
-        assert sum(batch.num_graphs for batch in loader) == len(store)
-        largest = max(loader, key=lambda batch: batch.num_graphs)
-        assert int(largest.batch.bincount().square().sum()) <= rows
-        few = store.select(range(largest.num_graphs))
+        assert sum(map(len, loader)) == len(store)
+        largest = max(loader, key=len)
+        assert int(store.num_nodes[largest].square().sum()) <= rows
+        few = store.select(range(len(largest)))
         if rows < 400 * len(store):
             assert memory.step_bytes(few, network, cpu) == pytest.approx(free / 2, rel=0.3)
         found.append(rows)

@@ -6,22 +6,21 @@ import json
 import random
 import resource
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from processes import Fork, finish
 from safetensors.torch import load_file, save_file
 from small_runs import CYCLES, lines, rings
 
 import smpgnn
 from smpgnn.checksums import file_digest, to_json
-from smpgnn.config.options import MODELS, GraphsOptions
+from smpgnn.config.models import MODELS
+from smpgnn.config.options import GraphsOptions
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import FORMAT, OLD_FORMAT, load_model, save_model
@@ -262,12 +261,12 @@ def test_a_header_nested_without_end(result: Result, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_network_is_checked_before_it_is_built(model: str, tmp_path: Path) -> None:
-    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.pyg import graphs_from_pyg
     from smpgnn.data.targets import TargetSpec
-    from smpgnn.training.prepare import prepare_store
+    from smpgnn.training.own_data import prepare_store
     from smpgnn.training.saved import SavedModel
 
-    options = replace(GraphsOptions(), model=model, hidden_channels=8, num_layers=2)
+    options = GraphsOptions().changed(model=model, hidden_channels=8, num_layers=2)
     store = graphs_from_pyg(rings(12))
     prepared = prepare_store(options, store, TargetSpec("regression", ("y",)), None)
     saved = SavedModel(prepared.network(), prepared.spec, prepared.task, prepared.source)
@@ -337,11 +336,5 @@ def test_the_command_line_says_one_sentence(run: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-5] ^= 4
     path.write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "smpgnn", "info", str(run)], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == (
-        f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it again.\n"
-    )
+    said = f"smpgnn: {path}: was changed or damaged (wrong checksum): train it or copy it again.\n"
+    assert finish(Fork(["info", run])) == (2, "", said)

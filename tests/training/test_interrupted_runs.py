@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 import torch
-from processes import finish, start, wait_for_epochs
+from processes import Fork, finish, wait_for_epochs
 from safetensors.torch import load_file
 from small_runs import CYCLES, lines, record, words
 
 import smpgnn
 
-EPOCHS = 30  # so many that the signal comes well before the end
-COSINE = {**CYCLES, "epochs": EPOCHS, "lr": 0.01}
-PLATEAU = {**COSINE, "dropout": 0.5, "schedule": "plateau", "decay_epochs": 1, "batch_rows": 3000}
+EPOCHS = 12  # so many that the signal comes well before the end
+COSINE = {**CYCLES, "epochs": EPOCHS, "lr": 0.01, "batch_size": 1000}
+PLATEAU = {**COSINE, "dropout": 0.5, "schedule": "plateau", "decay_epochs": 1, "batch_rows": 6000}
 
 
 def stop_after(
-    process: subprocess.Popen[str], folder: Path, epochs: int, how: signal.Signals
+    process: Fork, folder: Path, epochs: int, how: signal.Signals
 ) -> tuple[int, str, str]:
     """Send the signal when so many epochs are done, and wait for the end."""
     wait_for_epochs(process, folder, epochs)
@@ -48,7 +47,7 @@ def assert_polite(folder: Path, err: str) -> None:
 
 def test_a_run_goes_on_after_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "half"
-    process = start(["train", "cycles", *words(COSINE), "--output", str(folder)])
+    process = Fork(["train", "cycles", *words(COSINE), "--output", str(folder)])
     status, out, err = stop_after(process, folder, 2, signal.SIGINT)
     assert status == 130
     assert out == ""
@@ -60,11 +59,11 @@ def test_a_run_goes_on_after_ctrl_c(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_after_kill_9_and_after_sigterm(tmp_path: Path) -> None:
     folder = tmp_path / "half"
-    process = start(["train", "cycles", *words(PLATEAU), "--output", str(folder)])
+    process = Fork(["train", "cycles", *words(PLATEAU), "--output", str(folder)])
     status, _, _ = stop_after(process, folder, 2, signal.SIGKILL)
     assert status == -signal.SIGKILL
     done = len(lines(folder))
-    process = start(["train", "cycles", "--output", str(folder), "--resume"])
+    process = Fork(["train", "cycles", "--output", str(folder), "--resume"])
     status, _, err = stop_after(process, folder, done + 1, signal.SIGTERM)
     assert status == 128 + signal.SIGTERM
     assert_polite(folder, err)

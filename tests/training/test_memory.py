@@ -13,7 +13,7 @@ from strategies import SCHEMES
 from torch_geometric.data import Data
 
 import smpgnn
-from smpgnn.config.catalogue import MODELS
+from smpgnn.config.models import MODELS
 from smpgnn.config.options import CyclesOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
@@ -41,9 +41,8 @@ def spec(model: str = "smp", identifiers: str = "onehot", **options: Any) -> Net
     for name in set(channels) & set(options):
         channels[name] = options.pop(name)
     given = {"hidden_channels": 8, "num_layers": 2, **options}
-    return NetworkSpec.from_options(
-        CyclesOptions(model=model, identifiers=identifiers, **given), **channels
-    )
+    options = CyclesOptions().changed(model=model, identifiers=identifiers, **given)
+    return NetworkSpec(options=options.network, **channels)
 
 
 def measured(store: GraphStore, network: NetworkSpec, **options: str) -> StepMemory:
@@ -295,7 +294,7 @@ def test_a_run_with_checkpointing_learns_the_same(tmp_path: Path) -> None:
         )
         for checkpoint in (False, True)
     ]
-    assert found[1].saved.spec.checkpoint
+    assert found[1].saved.spec.options.checkpoint
     for name, value in found[0].validation.items():
         assert found[1].validation[name] == pytest.approx(value, rel=1e-4)
 

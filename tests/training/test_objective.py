@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from smpgnn.config.options import PropertiesOptions
+from smpgnn.data.base import Splits
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphBatch
 from smpgnn.training.module import GraphModule
 from smpgnn.training.objective import LEAST_ERROR, LogErrors
+from smpgnn.training.prepare import assemble
 from smpgnn.training.tasks import GraphProperties
 
 GAPS = torch.tensor([1.0, 0.1, 0.01])
@@ -60,12 +62,10 @@ def test_exact_outputs_have_no_infinite_gradient() -> None:
 
 
 def test_running_means_go_into_checkpoints() -> None:
-    modules = [
-        GraphModule(
-            torch.nn.Linear(1, 1), GraphProperties(objective="log-mse"), PropertiesOptions()
-        )
-        for _ in range(2)
-    ]
+    data = property_graphs((5, 6), 3, seed=0)
+    task, options = GraphProperties(objective="log-mse"), PropertiesOptions()
+    prepared = assemble(options, Splits(data, data, data), task, {"kind": "graphs"})
+    modules = [GraphModule(torch.nn.Linear(1, 1), prepared, options) for _ in range(2)]
     first, second = (module.objective for module in modules)
     value = first(*off_by(GAPS))
     modules[1].load_state_dict(modules[0].state_dict())

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from processes import finish, start, wait_for_epochs
+from processes import Fork, finish, wait_for_epochs
 from small_runs import CYCLES, lines, record, words
 
 import smpgnn
@@ -20,12 +20,12 @@ CLAIMED = "another process is training here: wait until it ends, or choose anoth
 
 def test_a_run_that_is_being_trained_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    first = start(["train", "cycles", *words(LONG), "--output", str(folder)])
+    first = Fork(["train", "cycles", *words(LONG), "--output", str(folder)])
     try:
         wait_for_epochs(first, folder, 1)
         with pytest.raises(InputError, match=CLAIMED):
             smpgnn.train("cycles", output=str(folder), resume=True, quiet=True)
-        second = start(["train", "cycles", "--output", str(folder), "--resume"])
+        second = Fork(["train", "cycles", "--output", str(folder), "--resume"])
         status, out, err = finish(second)
         assert (status, out, err) == (2, "", f"smpgnn: {folder}: {CLAIMED}\n")
         assert first.poll() is None
@@ -40,7 +40,7 @@ def test_a_run_that_is_being_trained_is_left_alone(tmp_path: Path) -> None:
 def test_of_two_starts_at_once_one_trains(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = ["train", "cycles", *words({**CYCLES, "epochs": 3}), "--output", str(folder)]
-    ended = [finish(process) for process in [start(command), start(command)]]
+    ended = [finish(process) for process in [Fork(command), Fork(command)]]
     assert sorted(status for status, _, _ in ended) == [0, 2]
     for status, out, err in ended:
         assert "Traceback" not in err

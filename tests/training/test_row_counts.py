@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import ODD, SCHEMES, Structure, batches, cycle, long_structures, path
 
 from smpgnn import Topology
-from smpgnn.config.options import CyclesOptions
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.growing import GrowingIndex
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.topology import pointer
@@ -22,10 +22,8 @@ from smpgnn.training.row_counts import count_rows, near_nodes
 
 
 def spec(identifiers: str, num_layers: int = 3) -> NetworkSpec:
-    options = CyclesOptions(model="smp", identifiers=identifiers, num_layers=num_layers)
-    return NetworkSpec.from_options(
-        options, in_channels=0, edge_channels=0, node_outputs=0, graph_outputs=1
-    )
+    options = NetworkOptions(identifiers=identifiers, num_layers=num_layers)
+    return NetworkSpec(graph_outputs=1, options=options)
 
 
 def store_of(structures: list[Structure]) -> GraphStore:

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from benchmark_metric import log_mse_by_size
 from torch import Tensor
 
-from smpgnn.data.properties import log_mse_by_size, property_graphs
+from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.tasks import (

@@ -27,7 +27,7 @@ def test_a_few_epochs_beat_the_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         whole.val.select(torch.arange(64)),
         whole.test.select(torch.arange(256)),
     )
-    options = ZincOptions(
+    options = ZincOptions().changed(
         hidden_channels=16, num_layers=2, towers=2, extractor_channels=32, epochs=5,
         batch_size=16, lr=1e-2, device="cpu", output=str(tmp_path / "run"),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -89,7 +89,7 @@ class DGNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         message = edges.from_receivers(self.message_receiver(x))
         message = message + edges.from_senders(self.message_sender(x))
         if self.message_edge is not None:
@@ -101,7 +101,7 @@ class DGNLayer(SMPLayer):
 
     def _aggregate(self, name: str, message: Tensor, x: Tensor, index: ContextIndex) -> Tensor:
         """The messages aggregated in the way of this name, [E, C] to [N, C]."""
-        edges, number = index.incidence, _direction(name)
+        edges, number = index.edges, _direction(name)
         if name == "mean":
             return edges.sum(message) / index.topology.degree.clamp(min=1).unsqueeze(1)
         if name == "max":
@@ -123,9 +123,6 @@ class DGN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"dgn": DGNLayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "dgn", **options})
-
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`pna.degree_histogram`)."""
         set_degrees(self, degrees)
@@ -138,9 +135,6 @@ class MultiTaskDGN(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"dgn": DGNLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "dgn", **options})
 
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`pna.degree_histogram`)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -58,7 +58,7 @@ class GATLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        conv, edges = self.conv, index.incidence
+        conv, edges = self.conv, index.edges
         shape = self.heads, self.out_channels // self.heads
         values = conv.lin(context.rows).to(conv.bias.dtype).view(-1, *shape)  # [N, H, C]
         scores, own = self._scores(values, index, edge_attr)
@@ -75,7 +75,7 @@ class GATLayer(SMPLayer):
         self, values: Tensor, index: ContextIndex, edge_attr: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Scores of the edges [E, H], −∞ for self loops, and of each node with itself [N, H]."""
-        conv, edges, topology = self.conv, index.incidence, index.topology
+        conv, edges, topology = self.conv, index.edges, index.topology
         sender, receiver = ((values * a).sum(-1) for a in (conv.att_src, conv.att_dst))  # [N, H]
         scores, own = edges.from_senders(sender) + edges.from_receivers(receiver), sender + receiver
         loop = (topology.sender == topology.receiver).unsqueeze(1)
@@ -95,9 +95,6 @@ class GAT(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gat": GATLayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gat", **options})
-
 
 class MultiTaskGAT(MultiTaskMPNN):
     """GAT for several targets at once, in the architecture of `MultiTaskSMP`.
@@ -106,6 +103,3 @@ class MultiTaskGAT(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gat": GATLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gat", **options})

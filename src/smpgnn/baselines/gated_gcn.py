@@ -80,9 +80,9 @@ class GatedGCNLayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> EdgeContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         before = self._edges(context, index.topology.num_edges, edge_attr)
-        gate = self.gate_edge(normalize(self.edge_norm, before, index.edge_layout))
+        gate = self.gate_edge(normalize(self.edge_norm, before, index.edges.layout))
         gate = gate + edges.from_receivers(self.gate_receiver(x))
         gate = gate + edges.from_senders(self.gate_sender(x))  # [E, C]
         weight = gate.sigmoid()
@@ -111,10 +111,9 @@ class GatedGCN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gated-gcn": GatedGCNLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "gated-gcn", "edge_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        follow_one_another(self.backbone, "edge_residual")
 
 
 class MultiTaskGatedGCN(MultiTaskMPNN):
@@ -125,13 +124,17 @@ class MultiTaskGatedGCN(MultiTaskMPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gated-gcn": GatedGCNLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "gated-gcn", "edge_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm", "batch"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        follow_one_another(self.backbone, "edge_residual")
 
 
-def follow_one_another(backbone: Backbone, norm: str | None) -> None:
-    """Let every layer but the first take the states of the layer before."""
-    for layer in list(backbone.layers)[1:]:
-        layer.follow(norm)  # type: ignore[operator]
+def follow_one_another(backbone: Backbone, residual: str) -> None:
+    """Hand the states that a layer carries to the next one.
+
+    They have the norm and the residual of the rows; `residual` is the layer's name for the latter.
+    """
+    for number, layer in enumerate(backbone.layers):
+        setattr(layer, residual, backbone.options.residual)
+        if number:
+            layer.follow(backbone.options.norm)  # type: ignore[operator]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from smpgnn.baselines.gine import GINELayer
 from smpgnn.errors import InputError
@@ -26,6 +26,3 @@ class GIN(MPNN):
     """GIN with the extractors and head of `SMP`; only the convolution differs."""
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gin": GINLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gin", **options})

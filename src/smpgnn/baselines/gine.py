@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -51,7 +51,7 @@ class GINELayer(SMPLayer):
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
         self.check(context, index, edge_attr)
-        edges, x = index.incidence, context.rows
+        edges, x = index.edges, context.rows
         message = edges.from_senders(x)
         if edge_attr is not None:
             message = F.relu(message + self.conv.lin(edge_attr))
@@ -67,9 +67,6 @@ class GINE(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gine": GINELayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gine", **options})
-
 
 class MultiTaskGINE(MultiTaskMPNN):
     """GIN for several targets at once, in the architecture of `MultiTaskSMP`.
@@ -82,6 +79,3 @@ class MultiTaskGINE(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"gine": GINELayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "gine", **options})

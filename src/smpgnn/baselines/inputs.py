@@ -27,8 +27,7 @@ class InputIndex(ContextIndex):
 
     @classmethod
     def on(cls, base: ContextIndex, extra: Tensor) -> Self:
-        known = {**base.given, "layout": base.layout}
-        return cls(base.topology, base.table, extra, given=known)
+        return cls(base.topology, base.table, extra, given=base.given)
 
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
         given = super().initial(x, dtype, features).rows
@@ -110,7 +109,7 @@ class RandomInput(OwnInput):
         topology = index.topology
         if self.training or self.seed is None:
             return torch.rand(topology.num_nodes, dtype=torch.float64, device=topology.device)
-        stream = self._stream(draw, max(1, index.largest), topology.device)
+        stream = self._stream(draw, max(1, index.graphs.largest), topology.device)
         # nodes past the largest graph are padding
         return stream[onehot_identifiers(topology).clamp(max=stream.numel() - 1)]
 

@@ -81,7 +81,7 @@ class JunctionTreeLayer(SMPLayer):
     ) -> CliqueContext:
         self.check(context, index, edge_attr)
         found = index.topology.find(self.structure)
-        trees, before = found.trees.incidence, self._before(context, found)
+        trees, before = found.trees.edges, self._before(context, found)
         x = F.relu(self.atom_conv(context, index, edge_attr).rows)
         cliques = normalize(self.clique_norm, before, found.trees.layout)
         cliques = cliques + F.relu(self.to_tree(found.from_atoms(x)))
@@ -113,7 +113,6 @@ class JunctionTreeMPNN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"junction-tree": JunctionTreeLayer}
 
-    def __init__(self, *args: Any, residual: bool = False, **options: Any) -> None:
-        given = {"layer": "junction-tree", "clique_residual": residual, **options}
-        super().__init__(*args, residual=residual, **given)
-        follow_one_another(self.backbone, options.get("norm"))
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        follow_one_another(self.backbone, "clique_residual")

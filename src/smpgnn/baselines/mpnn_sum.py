@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -33,16 +33,13 @@ class MPNNSumLayer(PNALayer):
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """The sum of the messages, [E, C] to [N, C]."""
-        return index.incidence.sum(message)
+        return index.edges.sum(message)
 
 
 class MPNNSum(MPNN):
     """MPNN (sum) with the extractors and head of `SMP`, whose arguments it takes."""
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"mpnn-sum": MPNNSumLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "mpnn-sum", **options})
 
 
 class MultiTaskMPNNSum(MultiTaskMPNN):
@@ -52,6 +49,3 @@ class MultiTaskMPNNSum(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"mpnn-sum": MPNNSumLayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "mpnn-sum", **options})

@@ -65,7 +65,7 @@ class PairIndex(InputIndex):
     def _dense(self) -> Dense:
         """Matrices [B, n, n], with n the most nodes of a graph, rounded up for tensor cores."""
         topology, ptr = self.topology, self.table.ptr
-        width = 8 * -(-self.largest // 8)
+        width = 8 * -(-self.graphs.largest // 8)
         node = torch.arange(width, device=topology.device)
         i, j = self._ranks
         entry = (self.row_graph * width + i) * width + j
@@ -117,8 +117,7 @@ class PairNetwork(OwnInput):
     """
 
     def __init__(self, in_channels: int, *args: Any, **options: Any) -> None:
-        (layer,) = self.layer_types
-        super().__init__(in_channels, *args, own_channels=1, **{"layer": layer, **options})
+        super().__init__(in_channels, *args, own_channels=1, **options)
         if self.backbone.identifiers != "onehot":
             raise InputError(
                 f"identifiers={self.backbone.identifiers!r}: a network of order two needs all "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -92,7 +92,7 @@ class PNALayer(SMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         # No autocast: in bfloat16 the variance mean(m²) − mean(m)² would be lost.
-        conv, edges = self.conv, index.incidence
+        conv, edges = self.conv, index.edges
         with torch.autocast(context.rows.device.type, enabled=False):
             x = context.rows.to(conv.lin.weight.dtype)
             ends = [edges.from_receivers(x), edges.from_senders(x)]
@@ -104,7 +104,7 @@ class PNALayer(SMPLayer):
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """All aggregators with the first scaler, then with the others: [E, C] to [N, 12 C]."""
-        edges, degree = index.incidence, index.topology.degree.clamp(min=1).unsqueeze(1)
+        edges, degree = index.edges, index.topology.degree.clamp(min=1).unsqueeze(1)
         mean, squares = (edges.sum(m) / degree for m in (message, message.square()))
         variance = (squares - mean.square()).clamp(min=LEAST_VARIANCE)
         std = torch.where(variance > LEAST_VARIANCE, variance.sqrt(), 0.0)
@@ -121,9 +121,6 @@ class PNA(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"pna": PNALayer}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "pna", **options})
-
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`degree_histogram`)."""
         set_degrees(self, degrees)
@@ -136,9 +133,6 @@ class MultiTaskPNA(MultiTaskMPNN):
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"pna": PNALayer}
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"layer": "pna", **options})
 
     def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
         """Take δ from the degrees of the training set (`degree_histogram`)."""

@@ -64,9 +64,9 @@ class RelationalPooling(RandomInput, GIN):
         """π(i) of each node, in 0, …, n − 1 of its graph, [N]."""
         topology = index.topology
         rank = onehot_identifiers(topology)
-        if index.largest > self.max_nodes:
+        if index.graphs.largest > self.max_nodes:
             raise InputError(
-                f"A graph has {index.largest} nodes, but max_nodes is {self.max_nodes}: "
+                f"A graph has {index.graphs.largest} nodes, but max_nodes is {self.max_nodes}: "
                 "make the network for the largest graph."
             )
         order = torch.argsort(self.uniform(index, draw))

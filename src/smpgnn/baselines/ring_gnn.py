@@ -50,14 +50,14 @@ class PairLinear(nn.Module):
         crossed = pairs.transposed(t)
         column = context.with_rows(crossed).mean()
         nodes = torch.cat([own, row, column], dim=1)  # [N, 3 in]
-        graphs = torch.cat([pairs.graph_mean(row), pairs.graph_mean(own)], dim=1)  # [B, 2 in]
+        graphs = torch.cat([pairs.graphs.mean(row), pairs.graphs.mean(own)], dim=1)  # [B, 2 in]
         width = self.weight.size(2)
         of_i, of_j, diagonal = nodes @ self.weight[2:11].reshape(3, -1, width)  # each [N, out]
         everywhere, on_diagonal = (
             graphs @ self.weight[11:].reshape(2, -1, width) + self.bias[:, None]
         )  # each [B, out]
-        of_i = of_i + expand_rows(everywhere, *pairs.graph_nodes)
-        diagonal = diagonal + expand_rows(on_diagonal, *pairs.graph_nodes)
+        of_i = of_i + expand_rows(everywhere, *pairs.graphs.matrices)
+        diagonal = diagonal + expand_rows(on_diagonal, *pairs.graphs.matrices)
         total = context.expand(of_i) + t @ self.weight[0]
         total = total + pairs.transposed(context.expand(of_j) + t @ self.weight[1])
         return total.index_add(0, context.layout.own, diagonal.to(total.dtype))

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from smpgnn.capture.axes import Axis, Column, IndexTables
 from smpgnn.capture.rows import OneHotAxes, RowAxes, sorted_topology
+from smpgnn.contexts.graphs import Graphs
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.structure import Cut, GraphStructure
 from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.data.store import GraphBatch, GraphStore
@@ -175,19 +175,11 @@ class PaddedStore:
             *rows.send,
         )
         table, scale = rows.table, take(inverse, nodes.graph)
-        layout = RowLayout(
-            table.ptr,
-            table.owner,
-            table.own,
-            None,
-            padded=True,
-            given={"count": nodes.columns["count"], **rows.layout},
-        )
         routes = Routes(
-            *layout.small, scale, degree * scale, lambda: (senders, receivers), padded=True
+            *table.small, scale, degree * scale, lambda: (senders, receivers), padded=True
         )
-        given = {"layout": layout, "routes": routes, "largest": self.largest}
-        index = ContextIndex(topology, table, given={**given, "graph_multiplicity": present})
+        graph_sets = Graphs(topology, present, given={"largest": self.largest})
+        index = ContextIndex(topology, table, given={"routes": routes, "graphs": graph_sets})
         flat = GraphBatch(
             x=_rows(self.x, nodes.place),
             edge_index=topology.edge_index,

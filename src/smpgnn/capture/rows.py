@@ -26,12 +26,10 @@ from smpgnn.ops.ragged import square_owners
 class RowCut:
     """The rows of a batch.
 
-    `layout` holds what is known of their layout (`RowLayout.given`), `receive` and `send` the row
-    lists of `Neighbors` by receiver and by sender, all as int32.
+    `receive` and `send` are the row lists of `Neighbors` by receiver and by sender, as int32.
     """
 
     table: RowTable
-    layout: Mapping[str, Any]
     receive: tuple[Tensor, Tensor]
     send: tuple[Tensor, Tensor, Tensor]
 
@@ -81,12 +79,21 @@ class NodeAxes(RowAxes):
         self, tables: IndexTables, spans: Tensor, nodes: Entries, sizes: Mapping[str, int]
     ) -> RowCut:
         own = torch.arange(sizes["node"], device=spans.device)
+        count, small = nodes.columns["count"], own.int()
         table = NodeRows(
-            ptr=nodes.columns["first_row"], own=own, num_rows=sizes["node"], given={"owner": own}
+            ptr=nodes.columns["first_row"],
+            own=own,
+            num_rows=sizes["node"],
+            padded=True,
+            given={
+                "owner": own,
+                "count": count,
+                "counted": count,
+                "small": (nodes.small["first_row"], small),
+                "small_owner": small,
+            },
         )
-        small = own.int()
-        known = {"small": (nodes.small["first_row"], small), "small_owner": small}
-        return RowCut(table, {**known, "counted": nodes.columns["count"]}, **_no_lists(spans))
+        return RowCut(table, **_no_lists(spans))
 
 
 class OneHotAxes(RowAxes):
@@ -112,10 +119,15 @@ class OneHotAxes(RowAxes):
             own=nodes.columns["own"],
             num_rows=sizes["row"],
             identifier=nodes.columns["local"],
-            given={"owner": owner},
+            padded=True,
+            given={
+                "owner": owner,
+                "count": nodes.columns["count"],
+                "small": (nodes.small["first_row"], nodes.small["own"]),
+                "small_owner": owner.int(),
+            },
         )
-        known = {"small": (nodes.small["first_row"], nodes.small["own"])}
-        return RowCut(table, {**known, "small_owner": owner.int()}, **_no_lists(spans))
+        return RowCut(table, **_no_lists(spans))
 
 
 class LocalAxes(RowAxes):
@@ -176,12 +188,16 @@ class LocalAxes(RowAxes):
             context_radius=self.context_radius,
             described=rows.columns["described"],
             num_nodes=sizes["node"],
-            given={"owner": rows.columns["owner"]},
+            padded=True,
+            given={
+                "owner": rows.columns["owner"],
+                "count": nodes.columns["count"],
+                "small": (nodes.small["first_row"], nodes.small["own"]),
+                "small_owner": rows.small["owner"],
+            },
         )
-        known = {"small": (nodes.small["first_row"], nodes.small["own"])}
         return RowCut(
             table,
-            {**known, "small_owner": rows.small["owner"]},
             (rows.small["receive_ptr"], messages["sender"]),
             (rows.small["send_ptr"], messages["receiver"], messages["edge"]),
         )

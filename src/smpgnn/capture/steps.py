@@ -33,7 +33,7 @@ def can_capture(network: nn.Module, device: torch.device) -> bool:
     backbone: Any = network.backbone
     return (
         backbone.identifiers in ("onehot", "local", "nodes")
-        and not backbone.checkpoint
+        and not backbone.options.checkpoint
         and all(layer.capturable for layer in backbone.layers)
         and not any(isinstance(module, PooledNodeExtractor) for module in network.modules())
     )
@@ -45,7 +45,7 @@ def row_axes(network: nn.Module, store: GraphStore) -> RowAxes:
     if backbone.identifiers == "nodes":
         return NodeAxes(store)
     if backbone.identifiers == "local":
-        return LocalAxes(store, backbone.context_radius)
+        return LocalAxes(store, backbone.options.context_radius)
     return OneHotAxes(store)
 
 

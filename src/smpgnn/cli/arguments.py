@@ -6,11 +6,11 @@ import argparse
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
 from textwrap import fill, wrap
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn
 
-from smpgnn.config.options import GROUPS, TrainOptions
+from smpgnn.config.options import TrainOptions
+from smpgnn.config.settings import GROUPS, Setting, settings
 from smpgnn.errors import InputError, nearest, quoted
 
 #: Help text of --data-dir.
@@ -134,47 +134,48 @@ def add_device(parser: Parser) -> None:
 
 
 def add_options(parser: Parser, kind: type[TrainOptions]) -> dict[str, argparse._ArgumentGroup]:
-    """Add an option for each field, in titled groups, and return the groups by title.
+    """Add an option for each setting, in titled groups, and return the groups by title.
 
     --batch-size stands for batch_size, --no-residual for residual=False; `path` is positional.
     """
-    hints = get_type_hints(kind)
     groups = {title: parser.add_argument_group(title) for title in GROUPS}
-    for entry in sorted(fields(kind), key=lambda entry: _depth(kind, entry.name)):
-        action = _add(groups[entry.metadata["group"]], entry, hints[entry.name])
-        if entry.metadata["advanced"]:
+    for setting in sorted(settings(kind).values(), key=lambda setting: _depth(kind, setting)):
+        action = _add(groups[setting.group], setting)
+        if setting.advanced:
             parser.advanced.append(action)
     return groups
 
 
-def _depth(kind: type[TrainOptions], name: str) -> int:
-    """How far up in the hierarchy an option was declared first: the task's own come first."""
-    return max(n for n, base in enumerate(kind.__mro__) if name in inspect.get_annotations(base))
+def _depth(kind: type[TrainOptions], setting: Setting) -> int:
+    """How far up in the hierarchy a setting was declared first: the task's own come first."""
+    return max(
+        n for n, base in enumerate(kind.__mro__) if setting.level in inspect.get_annotations(base)
+    )
 
 
-def _add(group: argparse._ArgumentGroup, entry: Field[Any], hint: Any) -> argparse.Action:
-    text, choices = entry.metadata["help"], entry.metadata["choices"]
-    if entry.name == "path":
+def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
+    text, hint = setting.help, setting.hint
+    if setting.name == "path":
         return group.add_argument("path", nargs="?", default="", help=text)
-    arguments: dict[str, Any] = {"dest": entry.name, "default": argparse.SUPPRESS}
+    arguments: dict[str, Any] = {"dest": setting.name, "default": argparse.SUPPRESS}
     if hint is bool:
         arguments["action"] = argparse.BooleanOptionalAction
     elif hint in (int, float, str):
         arguments["type"] = hint
         arguments["metavar"] = {int: "N", float: "X", str: "NAME"}[hint]
-        if choices:
-            arguments["choices"] = choices
-            shown = ",".join(choices)
+        if setting.choices:
+            arguments["choices"] = setting.choices
+            shown = ",".join(setting.choices)
             if len(shown) <= _LONGEST_CHOICES:
                 arguments["metavar"] = "{" + shown + "}"
             else:
-                text += f": {', '.join(choices)}"
+                text += f": {', '.join(setting.choices)}"
     else:
         arguments["nargs"] = "+"
         arguments["type"] = float if "float" in str(hint) else str
         arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
-    text += _shown_default(entry.default)
-    name = "--" + entry.name.replace("_", "-")
+    text += _shown_default(setting.default)
+    name = "--" + setting.name.replace("_", "-")
     return group.add_argument(name, help=text.replace("%", "%%"), **arguments)
 
 

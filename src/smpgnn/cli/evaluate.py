@@ -7,75 +7,109 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from smpgnn.cli.arguments import DATA_DIR, add_device, add_table_format
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.trust import import_trusted
+from smpgnn.cli.predict import add_model
+from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import TableOptions, ZincOptions
 from smpgnn.errors import InputError
 from smpgnn.pretrained import named, shipped
+
+if TYPE_CHECKING:
+    from smpgnn.inference.predict import Model
+
+
+def add_evaluate(verbs: Any) -> None:
+    """Add the verb and its options."""
+    parser = verbs.add_parser(
+        "evaluate",
+        help="compute metrics of a trained model",
+        description="Compute metrics of a trained model, on the test split of its run or on all "
+        "rows of your own labelled data.",
+        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS --data new.csv",
+    )
+    data = parser.add_argument_group("model and data")
+    add_model(data)
+    data.add_argument("positional", metavar="DATA", nargs="?", help="same as --data")
+    data.add_argument(
+        "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
+    )
+    data.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
+    add_table_format(data)
+    data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
+    add_trust_pickle(data)
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print the metrics as JSON")
+    add_device(parser)
+    parser.set_defaults(parser=parser, command=evaluate)
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.inference.evaluate import evaluate_file
         from smpgnn.inference.predict import load
-        from smpgnn.training.evaluation import evaluate_store
-        from smpgnn.training.prepare import prepare
-        from smpgnn.training.run_folder import RunFolder
 
     if arguments.data and arguments.positional:
         raise InputError(
             f"--data {arguments.data}: {arguments.positional} is given, too: leave one of them out."
         )
     data = arguments.data or arguments.positional
-    for word in () if data else ("labels", "smiles_column", "separator"):
-        if getattr(arguments, word):
-            option = "--" + word.replace("_", "-")
+    table = {name: getattr(arguments, name) for name in ("labels", "smiles_column", "separator")}
+    for name, value in table.items():
+        if value and not data:
+            option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: applies only to your own data: name them with --data.")
     model = load(arguments.run, arguments.device)
     if data:
-        metrics, notes = evaluate_file(
-            model,
-            data,
-            labels=arguments.labels,
-            smiles_column=arguments.smiles_column,
-            separator=arguments.separator,
-        )
+        metrics, notes = evaluate_file(model, data, **table)
         for note in notes:
             print(note, file=sys.stderr)
-        what = data
     else:
-        name = named(arguments.run)
-        if name is None and not Path(arguments.run).is_dir():
-            raise InputError(
-                f"{arguments.run}: is a model file without data: add --data, or name a run folder."
-            )
+        metrics = _evaluate_test_split(model, arguments)
+    if arguments.json:
+        print(json.dumps(metrics, indent=1))
+    else:
+        shown = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        print(f"{data or 'test split'}: {shown}")
+    return 0
+
+
+def _evaluate_test_split(model: Model, arguments: argparse.Namespace) -> dict[str, float]:
+    with importing():
+        from smpgnn.training.evaluation import evaluate_store
+        from smpgnn.training.prepare import prepare
+        from smpgnn.training.run_folder import RunFolder
+
+    name, saved = named(arguments.run), None
+    if name is not None:
+        options = shipped(name).options
+    elif Path(arguments.run).is_dir():
         run = RunFolder(arguments.run)
-        options = run.read_options() if name is None else shipped(name).options
-        saved = run.read_data() if name is None else None
-        if arguments.data_dir:
-            options = replace(options, data_dir=arguments.data_dir)
-        if isinstance(options, TableOptions) and not getattr(options, "path", ""):
+        options, saved = run.read_options(), run.read_data()
+    else:
+        raise InputError(
+            f"{arguments.run}: is a model file without data: add --data, or name a run folder."
+        )
+    if arguments.data_dir:
+        options = replace(options, data_dir=arguments.data_dir)
+    if isinstance(options, TableOptions):
+        if not getattr(options, "path", ""):
             raise InputError(
                 f"{arguments.run}: was trained from Python: evaluate it there with "
                 "smpgnn.load(RUN).evaluate(graphs)."
             )
-        if saved is None and isinstance(options, TableOptions):
-            print(run.split_again(), file=sys.stderr)
-        if isinstance(options, ZincOptions):
-            import_trusted(arguments, options.data_dir, subset=not options.full)
-        test = prepare(options, saved).splits.test
-        metrics = evaluate_store(
-            model.network,
-            model.task,
-            test,
-            options.batch_size,
-            model.device,
-            batch_rows=options.batch_rows,
-        )
-        what = "test split"
-    if arguments.json:
-        print(json.dumps(metrics, indent=1))
-    else:
-        print(f"{what}: " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
-    return 0
+        if saved is None:
+            print(RunFolder(arguments.run).no_split(), file=sys.stderr)
+    if isinstance(options, ZincOptions):
+        import_trusted(arguments, options.data_dir, subset=not options.full)
+    test = prepare(options, saved).splits.test
+    return evaluate_store(
+        model.network,
+        model.task,
+        test,
+        options.batch_size,
+        model.device,
+        batch_rows=options.batch_rows,
+    )

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.cli.arguments import add_device, add_table_format, whole_number
+from smpgnn.cli.arguments import add_device, whole_number
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.predict import add_inputs
 from smpgnn.cli.rate import show_rate
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 
 if TYPE_CHECKING:
     from smpgnn.inference.explain_tables import Molecule
@@ -28,10 +29,7 @@ def add_explain(verbs: Any) -> None:
         epilog="examples:\n  smpgnn explain runs/logS molecules.csv -o atoms.csv --figures atoms/\n"
         "  smpgnn explain zinc molecules.csv -o atoms.csv",
     )
-    data = parser.add_argument_group("model and data")
-    data.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
-    data.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
-    add_table_format(data)
+    add_inputs(parser)
     add = parser.add_argument_group("output").add_argument
     add("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
     add("--figures", metavar="DIR", help="folder for drawings of the molecules, atoms coloured")
@@ -43,7 +41,7 @@ def add_explain(verbs: Any) -> None:
         help=f"integration steps; more are more precise (default: {EXPLAIN_STEPS})",
     )
     add_device(parser)
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, command=explain)
 
 
 def explain(arguments: argparse.Namespace) -> int:
@@ -54,51 +52,41 @@ def explain(arguments: argparse.Namespace) -> int:
         from smpgnn.inference.predict import load
 
     model = load(arguments.run, arguments.device)
-    if not model.reads_smiles:
+    if model.reads_smiles:
+        if arguments.figures and Path(arguments.figures).is_file():
+            raise InputError(f"--figures {arguments.figures}: is a file: give a folder.")
+        existing_file(arguments.data)
+        written = explain_table(
+            model,
+            arguments.data,
+            arguments.output,
+            smiles_column=arguments.smiles_column,
+            separator=arguments.separator,
+            steps=arguments.steps,
+            draw=_drawer(arguments.figures, explained(model.task).score_names()),
+            progress=show_rate("rows"),
+        )
+    else:
         if arguments.figures:
             raise InputError(
                 "--figures: this model takes graphs, but only molecules can be drawn: leave it out."
             )
-        graphs, failed, missed = explain_graphs(
+        written = explain_graphs(
             model,
             arguments.data,
             arguments.output,
             steps=arguments.steps,
             progress=show_rate("graphs"),
         )
-        print(f"{graphs - failed} graphs explained in {arguments.output}")
-        _say_failed(failed)
-        _say_missed(missed)
-        return 0
-    if arguments.figures and Path(arguments.figures).is_file():
-        raise InputError(f"--figures {arguments.figures}: is a file: give a folder.")
-    existing_file(arguments.data)
-    rows, failed, missed = explain_table(
-        model,
-        arguments.data,
-        arguments.output,
-        smiles_column=arguments.smiles_column,
-        separator=arguments.separator,
-        steps=arguments.steps,
-        draw=_drawer(arguments.figures, explained(model.task).score_names()),
-        progress=show_rate("rows"),
-    )
-    print(f"{rows - failed} molecules explained in {arguments.output}")
-    _say_failed(failed)
-    _say_missed(missed)
-    return 0
-
-
-def _say_failed(failed: int) -> None:
-    if failed:
-        print(f"{failed} others have no prediction: see the column 'error'.")
-
-
-def _say_missed(missed: float) -> None:
+    what = "molecules" if model.reads_smiles else "graphs"
+    print(f"{written.rows - written.failed} {what} explained in {arguments.output}")
+    if written.failed:
+        print(f"{written.failed} others have no prediction: see the column 'error'.")
     print(
-        f"The integration error is at most {missed:.2g} and is part of (rest); use more --steps to "
-        "reduce it."
+        f"The integration error is at most {written.missed:.2g} and is part of (rest); use more "
+        "--steps to reduce it."
     )
+    return 0
 
 
 def _drawer(folder: str | None, scores: list[str]) -> Callable[[Molecule, int], None]:

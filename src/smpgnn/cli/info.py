@@ -6,21 +6,52 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from smpgnn.cli.arguments import DATA_DIR, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.trust import import_trusted
-from smpgnn.config.catalogue import ENTRIES
-from smpgnn.config.options import TASKS, TableOptions, ZincOptions, with_values
+from smpgnn.cli.trust import add_trust_pickle, import_trusted
+from smpgnn.config.models import MODELS
+from smpgnn.config.options import TASKS, TableOptions, ZincOptions
+from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError, shown
 from smpgnn.pretrained import NAMES, shipped
+
+
+def add_info(verbs: Any) -> None:
+    """Add the verb and its options."""
+    parser = verbs.add_parser(
+        "info",
+        help="describe a run, model or data set",
+        description="Describe a run, a model or a data set, or list the available models.",
+        epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models\n"
+        "  smpgnn info pretrained",
+    )
+    data = parser.add_argument_group("what to describe")
+    data.add_argument(
+        "what",
+        metavar="WHAT",
+        help="run folder, model file, table, task (zinc, …), 'models', or 'pretrained'",
+    )
+    data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
+    add_trust_pickle(data)
+    memory = parser.add_argument_group("memory of a training step (tasks only)")
+    positive = whole_number(1, 10**9)
+    memory.add_argument("--batch-size", metavar="N", type=positive, help="graphs per batch")
+    memory.add_argument("--model", metavar="NAME", default="", help="default: as in smpgnn train")
+    memory.add_argument("--identifiers", metavar="NAME", default="", help="type of local contexts")
+    memory.add_argument(
+        "--context-radius", metavar="N", type=positive, help="radius in hops (--identifiers local)"
+    )
+    memory.add_argument("--checkpoint", action="store_true", help="with gradient checkpointing")
+    parser.set_defaults(parser=parser, command=info)
 
 
 def info(arguments: argparse.Namespace) -> int:
     if arguments.what == "models":
         print(f"{'name':<11} {'memory':<6} {'time':<14} network")
-        for entry in ENTRIES:
+        for entry in MODELS.values():
             edges = "" if entry.edges else "; no edge features"
             print(
-                f"{entry.name:<11} {entry.memory:<6} {entry.time:<14} "
+                f"{entry.name:<11} {entry.cost[0]:<6} {entry.cost[1]:<14} "
                 f"{entry.text} ({entry.paper}){edges}"
             )
         print(
@@ -62,9 +93,10 @@ def _model(path: Path, record: dict[str, Any]) -> None:
         from smpgnn.training.saved import load_model
 
     saved = load_model(path)
-    spec = saved.spec
+    spec, network = saved.spec, saved.spec.options
     count = sum(parameter.numel() for parameter in saved.network.parameters())
-    print(f"model       {spec.model}, {spec.num_layers} layers of width {spec.hidden_channels}")
+    size = f"{network.num_layers} layers of width {network.hidden_channels}"
+    print(f"model       {network.model}, {size}")
     print(f"parameters  {count:,}")
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
@@ -114,8 +146,8 @@ def _data_set(arguments: argparse.Namespace) -> int:
     largest = need.of(counts).topk(min(batch_size, len(counts))).indices
     rows, messages = counts[largest].sum(0).tolist()
     print(
-        f"memory of a training step of {options.model} with {batch_size} graphs on {device.type}: "
-        f"up to about {total / 2**20:.0f} MiB"
+        f"memory of a training step of {options.network.model} with {batch_size} graphs on "
+        f"{device.type}: up to about {total / 2**20:.0f} MiB"
     )
     print(
         f"  {rows:,.0f} rows of {need.per_row / 2**10:.2f} KiB, {messages:,.0f} messages of "

@@ -1,4 +1,4 @@
-"""Ctrl-C at any time prints one line and exits with status 130, without a traceback."""
+"""Signals: Ctrl-C, SIGTERM and SIGHUP end a command with one line and without a traceback."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
+from smpgnn.errors import Terminated
+
 STATUS = 130
+#: Signals that ask a process to end; Windows has no SIGHUP.
+_TERMINATION = [
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+]  # fmt: skip
 
 _called = False
 
@@ -21,7 +28,7 @@ def interrupted() -> bool:
 
 
 def importing() -> contextlib.AbstractContextManager[None]:
-    """Ctrl-C ends the process at once; for imports, during which no file is being written.
+    """Ctrl-C exits the process at once; for imports, during which no file is being written.
 
     Some libraries swallow an exception raised during their import, or raise another one.
     """
@@ -30,8 +37,15 @@ def importing() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def raising() -> Iterator[None]:
-    """Ctrl-C raises `KeyboardInterrupt`, so that open files are cleaned up first."""
+    """Ctrl-C raises `KeyboardInterrupt`, so that open files are cleaned up first.
+
+    SIGTERM and SIGHUP raise `Terminated` from then on, unless they are ignored (as by nohup).
+    """
     global _called
+    if threading.current_thread() is threading.main_thread():  # others may not set handlers
+        for number in _TERMINATION:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _terminate)
     before, sys.unraisablehook = sys.unraisablehook, _again(sys.unraisablehook)
     try:
         with _handled(_raise):
@@ -64,6 +78,12 @@ def _raise(*_: Any) -> NoReturn:
     global _called
     _called = True
     raise KeyboardInterrupt
+
+
+def _terminate(*_: Any) -> NoReturn:
+    for number in _TERMINATION:
+        signal.signal(number, signal.SIG_IGN)  # do not interrupt the cleanup
+    raise Terminated
 
 
 def _again(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import Any
 
+from smpgnn.cli.arguments import Parser, add_device, add_table_format
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 
-if TYPE_CHECKING:
-    from smpgnn.inference.predict import Written
+
+def add_predict(verbs: Any) -> None:
+    """Add the verb and its options."""
+    parser = verbs.add_parser(
+        "predict",
+        help="predict with a trained model",
+        description="Predict for a table of SMILES or for graphs; the output has a row for every "
+        "input row.",
+        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv",
+    )
+    add_inputs(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    add_device(parser)
+    parser.set_defaults(parser=parser, command=predict)
+
+
+def add_inputs(parser: Parser) -> None:
+    """Add a model and the data to apply it to."""
+    data = parser.add_argument_group("model and data")
+    add_model(data)
+    data.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    add_table_format(data)
+
+
+def add_model(group: argparse._ArgumentGroup) -> None:
+    """Add a trained model."""
+    group.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
 
 
 def predict(arguments: argparse.Namespace) -> int:
@@ -18,24 +45,19 @@ def predict(arguments: argparse.Namespace) -> int:
         from smpgnn.inference.predict import load, predict_graphs, predict_table
 
     model = load(arguments.run, arguments.device)
-    if not model.reads_smiles:
-        _say(predict_graphs(model, arguments.data, arguments.output), arguments.output)
-        return 0
-    existing_file(arguments.data)
-    written = predict_table(
-        model,
-        arguments.data,
-        arguments.output,
-        smiles_column=arguments.smiles_column,
-        separator=arguments.separator,
-        progress=show_rate("rows"),
-    )
-    _say(written, arguments.output)
-    return 0
-
-
-def _say(written: Written, output: str) -> None:
-    print(f"{written.rows} rows written to {output}")
+    if model.reads_smiles:
+        existing_file(arguments.data)
+        written = predict_table(
+            model,
+            arguments.data,
+            arguments.output,
+            smiles_column=arguments.smiles_column,
+            separator=arguments.separator,
+            progress=show_rate("rows"),
+        )
+    else:
+        written = predict_graphs(model, arguments.data, arguments.output)
+    print(f"{written.rows} rows written to {arguments.output}")
     if written.failed:
         print(
             f"{written.failed} of them have no prediction: see the column '{written.columns[-1]}'."
@@ -43,3 +65,4 @@ def _say(written: Written, output: str) -> None:
     if written.renamed:
         names = ", ".join(f"'{name}'" for name in written.renamed)
         print(f"The table already has columns of the usual names: the new columns are {names}.")
+    return 0

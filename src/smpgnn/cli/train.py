@@ -4,21 +4,63 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from shlex import quote
+from typing import Any
 
+from smpgnn.cli.arguments import Parser, add_options
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.trust import import_trusted
-from smpgnn.config.options import (
-    TASKS,
-    TrainOptions,
-    ZincOptions,
-    read_config,
-    to_yaml,
-    with_values,
-)
+from smpgnn.cli.trust import add_trust_pickle, import_trusted
+from smpgnn.config.options import TASKS, TrainOptions, ZincOptions, read_config, to_yaml
 from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.settings import DATA, RUN, settings, with_values
 from smpgnn.errors import InputError, Terminated
+
+EXAMPLES = {
+    "cycles": "smpgnn train cycles --k 6 --n 42 --epochs 50 --output runs/cycles",
+    "properties": "smpgnn train properties --model smp --output runs/properties",
+    "zinc": "smpgnn train zinc --data-dir ~/data --output runs/zinc",
+    "molecules": "smpgnn train molecules data.csv --smiles-column smiles --targets logS",
+    "graphs": "smpgnn train graphs my_graphs/ --labels labels.csv --targets class",
+}
+
+
+def add_train(verbs: Any) -> None:
+    """Add the verb, its tasks and their options."""
+    parser = verbs.add_parser(
+        "train",
+        help="train a model",
+        description="Train a model on one of the paper's tasks or on your own data.",
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.values()),
+    )
+    parser.set_defaults(parser=parser, command=train)
+    tasks = parser.add_subparsers(dest="task_name", metavar="TASK", parser_class=Parser)
+    for name, kind in TASKS.items():
+        task = tasks.add_parser(
+            name,
+            help=(kind.__doc__ or "").splitlines()[0],
+            description=(kind.__doc__ or "").splitlines()[0],
+            epilog=f"example:\n  {EXAMPLES[name]}",
+            usage=f"{EXAMPLES[name].split(' --')[0]} [options]",
+        )
+        groups = add_options(task, kind)
+        run = groups[RUN]
+        run.add_argument("--resume", action="store_true", help="continue the run in --output")
+        run.add_argument("--config", metavar="FILE", help="read settings from a YAML file")
+        run.add_argument(
+            "--print_config",
+            "--print-config",
+            action="store_true",
+            help="print all settings as YAML and exit",
+        )
+        if name in ("cycles", "properties", "zinc"):
+            run.add_argument(
+                "--preset", choices=("paper",), help="settings of the paper's experiment"
+            )
+        if name == "zinc":
+            add_trust_pickle(groups[DATA])
+        task.add_help_all()
+        task.set_defaults(parser=task)
 
 
 def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
@@ -40,7 +82,7 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
 
 def given_options(arguments: argparse.Namespace) -> dict[str, object]:
     """The settings given on the command line."""
-    names = {entry.name for entry in fields(TASKS[arguments.task_name])}
+    names = settings(TASKS[arguments.task_name])
     given = {name: value for name, value in vars(arguments).items() if name in names}
     if given.get("path") == "":
         del given["path"]
@@ -51,18 +93,18 @@ def named_options(arguments: argparse.Namespace) -> set[str]:
     """The names of the settings given by preset, config file or command line."""
     preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
     config = read_config(arguments.config) if arguments.config is not None else {}
-    return {*preset, *config, *given_options(arguments)} - {"task_type"}
+    named = {*preset, *config, *given_options(arguments)}
+    return named & set(settings(TASKS[arguments.task_name]))
 
 
 def train(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.training.processes import check_environment, first_process
-        from smpgnn.training.run_folder import (
-            RunFolder,
-            default_output,
-            resumed_options,
-        )
+        from smpgnn.training.resume import resumed_options
+        from smpgnn.training.run_folder import RunFolder, default_output
 
+    if arguments.task_name is None:
+        raise InputError(f"smpgnn train: name a task ({', '.join(TASKS)}).")
     options = chosen_options(arguments)
     if arguments.print_config:
         print(to_yaml(options), end="")

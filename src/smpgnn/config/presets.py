@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from smpgnn.config.options import TrainOptions
@@ -73,4 +72,4 @@ def paper_preset(options: Options) -> Options:
     task = options.task_name()
     if task not in PAPER:
         raise InputError(f"--preset paper: the paper has no experiment '{task}': leave it out.")
-    return replace(options, **PAPER[task])
+    return options.changed(**PAPER[task])

@@ -1,1 +1,1 @@
-"""Which rows there are, where they lie and how they meet: graphs, identifiers, contexts, index."""
+"""Local contexts: their rows, the layout of these in memory, and who sends rows to whom."""

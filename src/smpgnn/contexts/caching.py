@@ -1,8 +1,8 @@
-"""Tensors of an index, computed once and kept: ordinary tensors, whatever mode they are made in.
+"""Cached tensors of an index, which are ordinary tensors in every mode.
 
-A tensor made under `torch.inference_mode()` cannot take part in a later training, and one made
-under a transform of `torch.func` is gone when that ends. An index outlives the call that first
-needs one of its tensors, so all that it keeps is made outside of both.
+A tensor computed under `torch.inference_mode()` cannot take part in training later, and one
+computed inside a transform of `torch.func` is invalid after it. An index outlives the call that
+first needs one of its tensors, so its tensors are computed outside both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
-    """The same function, whose results are ordinary tensors in these modes, too."""
+    """Decorate a function so that it returns ordinary tensors in these modes, too."""
 
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -33,10 +33,10 @@ def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
 
 
 class cached_property(functools.cached_property[R]):
-    """`functools.cached_property` for what an index keeps.
+    """`functools.cached_property` for the tensors of an index.
 
-    A value that is known beforehand can be passed to the object in its field `given`, by name.
-    Batches of fixed size do so: computing such values would synchronise a GPU with the CPU.
+    Values that are known beforehand can be passed to the object by name, in its field `given`.
+    Padded batches use this: computing these values would synchronise a GPU with the CPU.
     """
 
     def __init__(self, make: Callable[[Any], R]) -> None:

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: identifiers that repeat only where no context can confuse them."""
+"""Algorithm 1 of the paper: nodes may share an identifier if no context can confuse them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from smpgnn.contexts.topology import Topology, pointer, segments
 
 
 def coloring(topology: Topology, num_layers: int) -> Tensor:
-    """Algorithm 1: a greedy colouring of the graph that joins all nodes within 2L hops, [N].
+    """Greedy colouring of the graph that connects all nodes within 2L hops, [N].
 
-    Nodes are coloured in their order, each with the smallest colour that no coloured neighbour has;
-    nodes whose turn has come are coloured together, so that the loop is not over nodes or graphs.
-    Edges count in both directions, which also keeps apart what a directed graph could confuse.
+    Nodes are coloured in order, each with the smallest colour that no coloured neighbour has. All
+    nodes whose earlier neighbours are coloured get their colour in one step, so the loop is not
+    over nodes or graphs. Edges count in both directions, so this also serves directed graphs.
     """
     both = torch.cat([topology.edge_index, topology.edge_index.flip(0)], dim=1)
     undirected = Topology(both, topology.batch, topology.num_nodes, topology.num_graphs)
     pairs = neighborhoods(undirected, 2 * num_layers)
-    node, earlier = pairs[:, pairs[1] < pairs[0]]  # who must be coloured before whom
+    node, earlier = pairs[:, pairs[1] < pairs[0]]  # `earlier` is coloured before `node`
     color = torch.full((topology.num_nodes,), -1, device=topology.device)
     waiting = torch.bincount(node, minlength=topology.num_nodes)
     by_earlier = torch.argsort(earlier, stable=True)
@@ -37,7 +37,7 @@ def coloring(topology: Topology, num_layers: int) -> Tensor:
 
 
 def _smallest_free(which: Tensor, used: Tensor, count: int) -> Tensor:
-    """For each of `count` sets, given by entries (which, used): the smallest number not in it."""
+    """The smallest number that is not in each of `count` sets with the entries (which, used)."""
     if used.numel() == 0:
         return used.new_zeros(count)
     top = int(used.max()) + 2
@@ -50,7 +50,7 @@ def _smallest_free(which: Tensor, used: Tensor, count: int) -> Tensor:
 
 
 def _ranges(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """All entries of the chosen segments: which of the chosen each belongs to, and its place."""
+    """All entries of the chosen segments: the segment of each, and its position."""
     size = ptr[chosen + 1] - ptr[chosen]
     which, rank = segments(size, int(size.sum()))
     return which, ptr[chosen][which] + rank

@@ -1,4 +1,4 @@
-"""Local contexts: what every node knows of every other node."""
+"""Local contexts: what each node knows about every other node."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from smpgnn.ops import Moments, expand_rows, measure, segment_max, segment_sum
 
 @dataclass(frozen=True, eq=False)
 class LocalContext:
-    """K local contexts: U_i[j, :] are the `rows` of context i, in the order of its identifiers.
+    """K local contexts in one tensor: the rows U_i[j, :] of context i, one context after another.
 
-    `moments` holds own rows, means and squares if they were computed already; see `measured`.
+    `moments` contains own rows, means and squares once `measured` has computed them.
     Shape: rows [P, C].
     """
 
@@ -24,9 +24,9 @@ class LocalContext:
     moments: Moments | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.rows.dim() != 2 or self.rows.size(0) != self.layout.owner.numel():
+        if self.rows.dim() != 2 or self.rows.size(0) != self.layout.num_rows:
             raise InputError(
-                f"rows must have shape [{self.layout.owner.numel()}, channels], "
+                f"rows must have shape [{self.layout.num_rows}, channels], "
                 f"not {list(self.rows.shape)}."
             )
 
@@ -35,18 +35,18 @@ class LocalContext:
         return self.rows.size(1)
 
     def with_rows(self, rows: Tensor) -> LocalContext:
-        """The same contexts with other content."""
+        """Contexts with the same layout and other rows."""
         return LocalContext(rows, self.layout)
 
     def measured(self, squares: bool = False) -> LocalContext:
-        """The same contexts with own rows, means and (`squares`) squares computed in one pass."""
+        """Compute own rows, means and, with `squares`, squares, in one pass over the rows."""
         if self.moments is not None and (self.moments.squares is not None or not squares):
             return self
         rows, moments = measure(self.rows, self.layout, squares)
         return LocalContext(rows, self.layout, moments=moments)
 
     def own(self) -> Tensor:
-        """U_i[i, :], what each node knows of itself, [K, C]."""
+        """U_i[i, :], the own rows, [K, C]."""
         if self.moments is not None:
             return self.moments.own
         return self.rows.index_select(0, self.layout.own)
@@ -62,14 +62,14 @@ class LocalContext:
         return self.sum() / self.layout.count.clamp(min=1).to(self.rows.dtype).unsqueeze(1)
 
     def max(self) -> Tensor:
-        """The largest entry of each channel of U_i, [K, C]."""
+        """The maximum of each channel of U_i, [K, C]."""
         layout = self.layout
         return segment_max(self.rows, layout.ptr, layout.owner, layout.multiplicity, layout.padded)
 
     def expand(self, values: Tensor) -> Tensor:
-        """Give each row the value of its context: [K, C] to [P, C] (1 ⊗ value)."""
+        """Copy the value of each context to its rows: [K, C] to [P, C] (1 ⊗ value)."""
         return expand_rows(values, *self.layout.plain)
 
     def add_own(self, values: Tensor) -> LocalContext:
-        """Add to the row in which each node describes itself: U_i + 𝟙_i ⊗ values_i."""
+        """Add values to the own rows: U_i + 𝟙_i ⊗ values_i."""
         return self.with_rows(self.rows.index_add(0, self.layout.own, values))

@@ -1,8 +1,8 @@
-"""Growing rows: what each layer works on, a row for each node within reach and one for the others.
+"""Neighbourhood contexts whose rows grow from layer to layer.
 
-After l layers a context tells apart the nodes within l hops and no others, so layer l needs rows
-for these only. Before layer l the contexts of layer l − 1 are widened: a node at distance exactly l
-gets a row of its own, with what the unseen row held for it so far.
+After l layers a context distinguishes only the nodes within l hops, so layer l needs rows for
+these and one unseen row for all others. Before layer l the contexts grow: a node at distance l gets
+its own row, copied from the unseen row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Widening:
 
     @cached_property
     def matrices(self) -> tuple[SparseSum, SparseSum]:
-        """The matrix that widens and its transpose, for the gradient."""
+        """The matrix that copies the rows, and its transpose for the gradient."""
         places = torch.arange(self.source.numel() + 1, device=self.source.device)
         counts = torch.bincount(self.source, minlength=self.num_old)
         order = torch.argsort(self.source.int(), stable=True)
@@ -62,11 +62,11 @@ class _Widen(Function):
 
 @dataclass(frozen=True, eq=False)
 class LayeredIndex(ContextIndex):
-    """One index a layer, for the rows that this layer needs.
+    """One index per layer, with the rows that this layer needs.
 
-    `topology` and `table` are those of contexts that serve all the layers, as in `ContextIndex`;
-    `first` has the rows of U⁽⁰⁾, layers[l − 1] those of layer l, and widenings[l − 1] leads to them
-    from the rows after layer l − 1 (None: they are the same).
+    `topology` and `table` describe contexts that serve all layers, as in `ContextIndex`. `first`
+    has the rows of U⁽⁰⁾ and layers[l − 1] those of layer l; widenings[l − 1] maps the rows after
+    layer l − 1 to them (None: they are the same).
     """
 
     first: ContextIndex
@@ -88,7 +88,7 @@ class LayeredIndex(ContextIndex):
         if widening is None:
             return context
         layout = self.layers[number - 1].layout
-        # Own rows, means and spread stay the same, as long as no context is left out.
+        # Own rows, means and squares stay the same if all contexts are kept.
         same = layout.own.numel() == context.layout.own.numel()
         moments = context.moments if same else None
         return LocalContext(widening(context.rows), layout, moments=moments)
@@ -96,15 +96,15 @@ class LayeredIndex(ContextIndex):
 
 @dataclass(frozen=True, eq=False)
 class GrowingIndex(LayeredIndex):
-    """All contexts of whole graphs, with rows that grow from layer to layer.
+    """The contexts of whole graphs, with rows that grow from layer to layer.
 
-    The results are those of one-hot identifiers and of the fixed rows of `ContextIndex.build`.
+    Results equal those of one-hot identifiers and of the fixed rows of `ContextIndex.build`.
     """
 
     @classmethod
     @outside_modes
     def of(cls, topology: Topology, num_layers: int) -> GrowingIndex:
-        """The rows of a network of this many layers."""
+        """The rows for a network of `num_layers` layers."""
         if num_layers < 1:
             raise InputError(f"num_layers must be at least 1, not {num_layers}.")
         count = topology.num_nodes
@@ -127,14 +127,14 @@ class GrowingIndex(LayeredIndex):
 def grow(
     topologies: Sequence[Topology], receivers: Sequence[int], graph_size: Tensor
 ) -> tuple[ContextIndex, tuple[ContextIndex, ...], tuple[Widening | None, ...]]:
-    """The rows before the first layer, those of each layer, and the ways from one to the next.
+    """The rows before the first layer, those of each layer, and the widenings between them.
 
     Args:
         topologies: for each layer the nodes that have contexts and the edges that carry messages;
-            the nodes of a layer are the first ones of the layer before.
-        receivers: for each layer the number of nodes whose contexts are wanted after it, the first
-            ones; all edges arrive at them.
-        graph_size: the number of nodes of each graph, [B], whether or not they have contexts.
+            the nodes of a layer are the first nodes of the previous layer.
+        receivers: for each layer the number of nodes whose contexts are needed after it. They are
+            the first nodes, and all edges arrive at them.
+        graph_size: the number of nodes of each graph, [B], with or without contexts.
     """
     nodes = topologies[0].num_nodes
     balls = Balls.of_themselves(nodes, topologies[0].device)
@@ -161,9 +161,9 @@ def grow(
 
 @dataclass(frozen=True, eq=False)
 class Balls:
-    """What K contexts see: context k the nodes described[ptr[k]:ptr[k+1]], in increasing order.
+    """The nodes that K contexts see: described[ptr[k]:ptr[k+1]] for context k, in increasing order.
 
-    Shapes: ptr [K + 1]; owner, described [Q]; own [K], the place of the node itself.
+    Shapes: ptr [K + 1]; owner, described [Q]; own [K], the position of the node itself.
     """
 
     ptr: Tensor
@@ -173,7 +173,7 @@ class Balls:
 
     @classmethod
     def of_themselves(cls, num_nodes: int, device: torch.device) -> Balls:
-        """Every node sees itself."""
+        """Every node sees only itself."""
         places = torch.arange(num_nodes + 1, device=device)
         return cls(places, places[:-1], places[:-1], places[:-1])
 
@@ -189,7 +189,7 @@ class Balls:
     def table(
         self, topology: Topology, before: Balls, graph_size: Tensor, num_nodes: int, radius: int
     ) -> NeighborhoodRows:
-        """The rows of these contexts, with an unseen row where one was needed a layer `before`."""
+        """The rows of these contexts, with an unseen row if one was needed a layer `before`."""
         size = take(graph_size, topology.batch)
         short = take(topology.batch, torch.nonzero(before.ptr.diff() < size).flatten())
         partial = torch.zeros_like(graph_size, dtype=torch.bool)
@@ -208,11 +208,11 @@ class Balls:
 
 @dataclass(frozen=True, eq=False)
 class _Reach:
-    """What contexts see after one more layer, and which message told them.
+    """The nodes that contexts see after one more layer, and the messages that bring them.
 
-    Edges are counted in the order of their receivers. Shapes: moved [Q before], where what a
-    context saw before stands now; edge, sent, arrived [C]: over this edge, what the sender saw at
-    place `sent` before is now at place `arrived` of the receiver.
+    Edges are sorted by receiver. Shapes: moved [Q before], the new position of each entry seen
+    before; edge, sent, arrived [C]: this edge brings the sender's entry at position `sent` to the
+    receiver's position `arrived`.
     """
 
     balls: Balls
@@ -233,7 +233,7 @@ class _Reach:
         edge = edge.repeat_interleave(sizes, output_size=total)
         sent = take(take(before.ptr, sender) - ends + sizes, edge)
         sent += torch.arange(total, device=order.device)
-        # What the receivers saw before comes first, then what reaches them over each edge.
+        # First the entries that receivers saw before, then those that reach them over each edge.
         kept = int(before.ptr[receivers])
         key = torch.empty(kept + total, dtype=torch.long, device=order.device)
         torch.add(before.described[:kept], before.owner[:kept], alpha=num_nodes, out=key[:kept])
@@ -250,7 +250,7 @@ class _Reach:
         owner, described = key // max(num_nodes, 1), key % max(num_nodes, 1)
         ptr = pointer(torch.bincount(owner, minlength=receivers))
         moved = place[:kept]
-        if receivers < before.own.numel():  # the others stay as they were
+        if receivers < before.own.numel():  # the other contexts do not change
             shift = key.numel() - kept
             ptr = torch.cat([ptr, before.ptr[receivers + 1 :] + shift])
             owner = torch.cat([owner, before.owner[kept:]])
@@ -261,7 +261,7 @@ class _Reach:
         return cls(balls, before, moved, edge, sent, place[kept:])
 
     def widening(self, old: NeighborhoodRows, new: NeighborhoodRows) -> Widening:
-        """From rows of before to rows of now; a node newly seen was among the unseen."""
+        """From the old rows to the new ones; a newly seen node copies the unseen row."""
         source = take(old.ptr[1:] - 1, new.owner)
         owner = self.before.owner
         place = torch.arange(owner.numel(), device=owner.device)
@@ -270,7 +270,7 @@ class _Reach:
         return Widening(source, old.num_rows)
 
     def lift(self, table: NeighborhoodRows, topology: Topology) -> Lift:
-        """Row (i, j) hears from row (k, j) of its neighbour k, or from the unseen row of k."""
+        """Row (i, j) receives from row (k, j) of its neighbour k, or from the unseen row of k."""
         edge_ptr, order = topology.edges_by_receiver
         sender, receiver = take(topology.sender, order), take(topology.receiver, order)
         arriving = take(topology.degree, table.owner)
@@ -279,7 +279,7 @@ class _Reach:
         rows = torch.arange(table.num_rows, device=ptr.device)
         target = rows.repeat_interleave(arriving, output_size=total)
         edge = take(take(edge_ptr, table.owner) - ptr[:-1], target)
-        edge += torch.arange(total, device=ptr.device)  # in the order of receivers
+        edge += torch.arange(total, device=ptr.device)  # sorted by receiver
         source = take(take(table.ptr[1:] - 1, sender), edge)
         shift = table.ptr - self.balls.ptr
         heard = take(ptr, self.arrived + take(take(shift, receiver), self.edge))

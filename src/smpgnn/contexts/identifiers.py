@@ -1,12 +1,12 @@
-"""Identifiers: which rows the local context of a node has, and what each row stands for.
+"""Identifier schemes: which rows a local context has, and what each row stands for.
 
-Four schemes. *One-hot*: node i has a row for every node of its graph. *Coloring* (Algorithm 1):
-nodes that no context can confuse share a colour, and a context has a row for every colour.
-*Neighborhood*: a context has a row for every node within L hops and one row for all the others,
-which are equal as long as at most L layers have passed; exact, in memory that grows with n only.
-The table here serves all layers; networks let the rows grow from layer to layer (`growth.py`).
-*Local*: a context has a row for every node within r hops and a far row, for any number of layers:
-not the network of the paper, but one whose contexts tell apart no more than what is near.
+- *One-hot*: one row per node of the graph.
+- *Coloring* (Algorithm 1): one row per colour; nodes share a colour if no context can confuse them.
+- *Neighborhood*: one row per node within L hops and one row for all others, which are equal for up
+  to L layers. Results equal those of one-hot. The table here serves all layers; networks let the
+  rows grow from layer to layer (`growing.py`).
+- *Local*: one row per node within r hops and one far row, for any number of layers. This is not the
+  paper's network.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from smpgnn.errors import InputError, check_counts
 
 
 def onehot_identifiers(topology: Topology) -> Tensor:
-    """The place of each node in its graph, [N]: the one-hot encoding of the paper."""
+    """The index of each node within its graph, [N]: the paper's one-hot identifiers."""
     nodes = torch.arange(topology.num_nodes, device=topology.device)
     return nodes - topology.graph_ptr[topology.batch]
 
 
 def onehot_rows(topology: Topology, num_layers: int, context_radius: int) -> IdentifierRows:
-    """A row for every node of the graph: n rows a context, for any number of layers."""
+    """One row per node of the graph, for any number of layers."""
     return IdentifierRows.build(topology, onehot_identifiers(topology), None)
 
 
 def coloring_rows(topology: Topology, num_layers: int, context_radius: int) -> IdentifierRows:
-    """A row for every colour of Algorithm 1 for this many layers."""
+    """One row per colour of Algorithm 1, for up to `num_layers` layers."""
     return IdentifierRows.build(topology, coloring(topology, num_layers), num_layers)
 
 
 def neighborhood_rows(topology: Topology, num_layers: int, context_radius: int) -> NeighborhoodRows:
-    """A row for every node within this many hops and one for all the others."""
+    """One row per node within `num_layers` hops and one for all others."""
     return NeighborhoodRows.build(topology, neighborhoods(topology, num_layers), num_layers)
 
 
 def local_rows(topology: Topology, num_layers: int, context_radius: int) -> LocalRows:
-    """A row for every node within `context_radius` hops and a far one, for any number of layers."""
+    """One row per node within `context_radius` hops and a far row, for any number of layers."""
     check_counts(context_radius=context_radius, at_least=1)
     return LocalRows.build(topology, neighborhoods(topology, context_radius), context_radius)
 
@@ -60,7 +60,7 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def identifier_scheme(name: str) -> Scheme:
-    """The scheme of this name: a function of the graphs, number of layers and context radius."""
+    """The scheme of this name, a function of topology, number of layers and context radius."""
     if name not in SCHEMES:
         raise InputError(f"identifiers must be one of {', '.join(SCHEMES)}, not {name!r}.")
     return SCHEMES[name]

@@ -1,4 +1,4 @@
-"""The graphs of a batch and the rows of their contexts: how rows reach those of the neighbours."""
+"""The index of a batch: its graphs, the rows of their contexts, and who sends rows to whom."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.edges import Edges
+from smpgnn.contexts.graphs import Graphs
 from smpgnn.contexts.identifiers import identifier_scheme
-from smpgnn.contexts.incidence import Incidence
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.rows import IdentifierRows, LocalRows, NodeRows, RowTable
 from smpgnn.contexts.topology import Topology, pointer, segments, take
@@ -22,20 +23,16 @@ from smpgnn.ops import (
     Lift,
     Neighbors,
     Routes,
-    SparseSum,
     find_neighbors,
     initial_rows,
-    segment_max,
-    segment_sum,
 )
-from smpgnn.ops.sparse import segment_matrices
 
 
 @dataclass(frozen=True, eq=False)
 class ContextIndex:
-    """Graphs and the rows of their contexts: all that layers need besides the rows themselves.
+    """The graphs and the row table of their contexts, and what layers compute from them.
 
-    Computed once for a batch and shared by all layers.
+    One index serves all layers of a network. Its properties are computed on first use.
     """
 
     topology: Topology
@@ -47,9 +44,9 @@ class ContextIndex:
     def build(
         cls, topology: Topology, identifiers: str, num_layers: int, context_radius: int = 3
     ) -> ContextIndex:
-        """The rows of the scheme 'onehot', 'coloring' or 'neighborhood' for this many layers.
+        """The rows of a scheme: 'onehot', 'coloring', 'neighborhood' or 'local'.
 
-        Those of 'local' tell apart the nodes within `context_radius` hops, in any number of layers.
+        'coloring' and 'neighborhood' depend on `num_layers`, 'local' on `context_radius`.
         """
         scheme = identifier_scheme(identifiers)
         return cls(topology, scheme(topology, num_layers, context_radius))
@@ -57,7 +54,7 @@ class ContextIndex:
     @classmethod
     @outside_modes
     def of_nodes(cls, topology: Topology) -> ContextIndex:
-        """One row a node instead of a context: ordinary message passing."""
+        """One row per node instead of a context: ordinary message passing."""
         return cls(topology, NodeRows.build(topology))
 
     @property
@@ -66,28 +63,28 @@ class ContextIndex:
 
     @property
     def radius(self) -> int | None:
-        """The number of layers up to which these rows serve; None: any."""
+        """The largest number of layers that these rows serve; None: any."""
         return self.table.radius
 
     def of_layer(self, number: int) -> ContextIndex:
-        """The rows that layer 1, 2, … works on: here the same for all."""
+        """The index of layer 1, 2, …; here the same for all."""
         return self
 
     def enter(self, context: LocalContext, number: int) -> LocalContext:
-        """The contexts after layer `number` − 1 with the rows that layer `number` works on."""
+        """The contexts after layer `number` − 1, with the rows of layer `number`."""
         return context
 
     def read(self, context: LocalContext, number: int) -> LocalContext:
-        """The contexts after layer `number` (0: before the first) from which features are read."""
+        """The contexts after layer `number` (0: before the first) from which readouts read."""
         return context
 
     def check_level(self, level: str) -> None:
-        """Refuse a network of this level, 'node' or 'graph', where the contexts do not serve it."""
+        """Raise an error if a network of this level, 'node' or 'graph', cannot use these rows."""
 
-    @cached_property
+    @property
     def layout(self) -> RowLayout:
-        table = self.table
-        return RowLayout(table.ptr, table.owner, table.own, table.multiplicity)
+        """The layout of the rows in memory, which is the table itself."""
+        return self.table
 
     @cached_property
     def row_graph(self) -> Tensor:
@@ -112,40 +109,33 @@ class ContextIndex:
 
     @cached_property
     def routes(self) -> Routes:
-        """The same for the kernels; where all contexts of a graph have the same rows, no `lift`."""
+        """As `lift`, for the kernels; without it if all contexts of a graph have the same rows."""
         topology = self.topology
         scale = take(topology.inverse_average_degree, topology.batch)
         same = isinstance(self.table, IdentifierRows | NodeRows)
         edges, ptr, weak = topology.edge_index, self.layout.ptr, weakref.ref(self)
 
         def sides() -> tuple[Neighbors, Neighbors]:
-            index = weak()  # a strong reference would keep the index alive in a circle
+            index = weak()  # a strong reference would be a cycle
             assert index is not None
             return find_neighbors(edges, ptr, None if same else index.lift)
 
         return Routes(*self.layout.small, scale, topology.degree * scale, sides, self.layout.padded)
 
     @cached_property
-    def incidence(self) -> Incidence:
-        return Incidence(self.topology, self.layout.padded)
+    def edges(self) -> Edges:
+        """Gathers and sums over edges, for layers that work on edge values."""
+        return Edges(self.topology, self.table.padded)
 
     @cached_property
-    def edge_layout(self) -> RowLayout:
-        """States of edges as contexts of one row each, by which a norm of rows serves them."""
-        place = torch.arange(self.topology.num_edges + 1, device=self.topology.device)
-        padded = self.layout.padded
-        used = self.topology.edges_by_receiver[0][-1] if padded else place[-1]
-        return RowLayout(torch.minimum(place, used), place[:-1], place[:-1], None, padded)
-
-    @cached_property
-    def largest(self) -> int:
-        """A number of nodes that no graph exceeds."""
-        return int(self.topology.graph_size.max()) if self.topology.num_graphs else 0
+    def graphs(self) -> Graphs:
+        """Sums, means and maxima over the nodes of each graph."""
+        return Graphs(self.topology)
 
     @property
     def undivided(self) -> Undivided:
-        """The same with sums over neighbours that are not divided by d_avg."""
-        return Undivided(self)  # not kept: both would keep each other alive
+        """The same wiring, with sums over neighbours that are not divided by d_avg."""
+        return Undivided(self)  # not cached: this would be a reference cycle
 
     @cached_property
     def undivided_lift(self) -> Lift:
@@ -157,7 +147,7 @@ class ContextIndex:
         return replace(self.routes, scale=scale, arrived=self.topology.degree * scale)
 
     def divide(self, rows: Tensor) -> Tensor:
-        """Rows divided by d_avg of their graph, [P, C]; as they are where it has no edges."""
+        """Divide rows by d_avg of their graph, [P, C], unless the graph has no edges."""
         inverse = self.topology.inverse_average_degree
         share = take(torch.where(inverse > 0, inverse, 1.0), self.row_graph)
         return rows * share.to(rows.dtype).unsqueeze(1)
@@ -166,7 +156,7 @@ class ContextIndex:
     def described(self) -> Tensor:
         """The node that each row describes, [P]; N for the far row of a local context.
 
-        Refused where it depends on the layer for how many nodes a row stands.
+        Raises an error if a row may stand for several nodes.
         """
         table, topology = self.table, self.topology
         if isinstance(table, NodeRows):
@@ -179,12 +169,12 @@ class ContextIndex:
             )
         shift = take(topology.graph_ptr, self.row_graph) - take(table.ptr, table.owner)
         node = torch.arange(self.num_rows, device=topology.device) + shift
-        # rows that belong to no context may point past the last node
+        # padding rows may point past the last node
         return node.clamp(max=topology.num_nodes - 1) if self.layout.padded else node
 
     @cached_property
     def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:
-        """The layout of one context an edge, with the receiver's rows, and where its rows are.
+        """One context per edge with the rows of its receiver, for `SMPLayer.general_forward`.
 
         Returns the layout and, for each of its rows, the receiver's and the sender's row, [M].
         """
@@ -196,30 +186,20 @@ class ContextIndex:
         sender = table.counterpart(topology.sender[edge], receiver)
         shift = ptr[:-1] - table.ptr[topology.receiver]
         multiplicity = None if table.multiplicity is None else table.multiplicity[receiver]
-        layout = RowLayout(ptr, edge, table.own[topology.receiver] + shift, multiplicity)
+        layout = RowLayout(
+            ptr=ptr,
+            own=table.own[topology.receiver] + shift,
+            num_rows=edge.numel(),
+            multiplicity=multiplicity,
+            given={"owner": edge},
+        )
         return layout, receiver, sender
 
-    @cached_property
-    def graph_multiplicity(self) -> Tensor | None:
-        """How often each graph counts in statistics over graphs, [B]; None: all once."""
-        return None
-
-    @cached_property
-    def graph_layout(self) -> RowLayout:
-        """Values of graphs as contexts of one row each, by which a norm of rows serves them."""
-        place = torch.arange(self.topology.num_graphs + 1, device=self.topology.device)
-        return RowLayout(place, place[:-1], place[:-1], self.graph_multiplicity)
-
-    @cached_property
-    def graph_nodes(self) -> tuple[SparseSum, SparseSum]:
-        """Matrices that sum the nodes of each graph and spread graph values to nodes."""
-        return segment_matrices(self.topology.graph_ptr, self.topology.batch)
-
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
-        """U_i⁽⁰⁾: zero, except for U_i[i, :] = [1, x_i]; or other rows have features, too.
+        """U_i⁽⁰⁾: zero except for U_i[i, :] = [1, x_i], if `features` is 'own'.
 
-        Those of the node i with `features='context'`, U_i[j, 1:] = x_i; with 'row' those of the
-        node that is described, U_i[j, 1:] = x_j. Shape: x [N, F]; rows [P, 1 + F].
+        With 'context' also U_i[j, 1:] = x_i, and with 'row' also U_i[j, 1:] = x_j for all rows j.
+        Shapes: x [N, F]; rows [P, 1 + F].
         """
         held = None
         if features != "own":
@@ -227,51 +207,17 @@ class ContextIndex:
         rows, known = initial_rows(x, dtype, self.layout, held)
         return LocalContext(rows, self.layout, moments=known)
 
-    def announce(self, context: LocalContext, values: Tensor) -> LocalContext:
-        """U⁽⁰⁾ whose first features are known to everybody: U_i[j, 1:1+K] = values_j for all i.
-
-        Shapes: values [N, K]; the K channels after the 1 are replaced.
-        """
-        rows, known = context.rows, take(values, self.described)
-        first, rest = rows[:, :1], rows[:, 1 + values.size(1) :]
-        return context.with_rows(torch.cat([first, known, rest], dim=1))
-
     @outside_modes
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
-        """Rename node i permutation[i]: the new index, and where each row lies in it, [P]."""
+        """Rename node i to permutation[i]: the new index, and the new position of each row, [P]."""
         topology = self.topology.permute(permutation)
         table, place = self.table.permute(permutation, topology)
         return ContextIndex(topology, table), place
 
-    def graph_sum(self, values: Tensor) -> Tensor:
-        """The sum of node values over each graph, [N, C] to [B, C]."""
-        return segment_sum(values, *self.graph_nodes)
-
-    def graph_max(self, values: Tensor) -> Tensor:
-        """The largest of the node values of each graph, [N, C] to [B, C]; zero for an empty one."""
-        return segment_max(values, self.topology.graph_ptr, self.topology.batch)
-
-    def graph_mean(self, values: Tensor) -> Tensor:
-        """The mean of node values over each graph, [N, C] to [B, C]; zero for an empty graph."""
-        return self.graph_sum(values) / self.graph_size(values.dtype)
-
-    @outside_modes
-    def graph_size(self, dtype: torch.dtype) -> Tensor:
-        """n of each graph, at least 1, [B, 1]."""
-        if dtype not in self._graph_sizes:
-            least = self.topology.graph_size.clamp(min=1)
-            self._graph_sizes[dtype] = least.to(dtype).unsqueeze(1)
-        return self._graph_sizes[dtype]
-
-    @cached_property
-    def _graph_sizes(self) -> dict[torch.dtype, Tensor]:
-        """`graph_size` in the types that were asked for."""
-        return {}
-
 
 @dataclass(frozen=True, eq=False)
 class Undivided:
-    """The wiring of an index (`smpgnn.ops.Wiring`) with sums that are not divided by d_avg."""
+    """The wiring of an index (`smpgnn.ops.Wiring`) with sums not divided by d_avg."""
 
     index: ContextIndex
 

@@ -1,4 +1,4 @@
-"""How the rows of contexts lie in memory."""
+"""The layout of context rows in memory."""
 
 from __future__ import annotations
 
@@ -10,30 +10,38 @@ import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.topology import segments
 from smpgnn.ops.sparse import SparseSum, segment_matrices
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RowLayout:
-    """How a set of K contexts lies in one tensor of P rows.
+    """The layout of K contexts in one tensor of P rows.
 
-    Context k has the rows ptr[k]:ptr[k+1]; own[k] is the row in which its node describes itself;
-    a row counts multiplicity times in sums, means and statistics. Where it is `padded` there are
-    rows past ptr[K] that belong to no context: their values are finite and reach nobody.
+    Context k has the rows ptr[k]:ptr[k+1], and own[k] is its own row. A row counts `multiplicity`
+    times in sums, means and statistics. If `padded`, the rows from ptr[K] on are padding: they
+    belong to no context, and their values are finite and affect nothing.
 
-    Shapes: ptr [K + 1], owner [P], own [K], multiplicity [P] or None (all ones).
+    `given` contains values of cached properties that are known beforehand, by name.
+
+    Shapes: ptr [K + 1], own [K], multiplicity [P] or None (all 1).
     """
 
     ptr: Tensor
-    owner: Tensor
     own: Tensor
-    multiplicity: Tensor | None
+    num_rows: int
+    multiplicity: Tensor | None = None
     padded: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def owner(self) -> Tensor:
+        """The context to which each row belongs, [P]."""
+        return segments(self.ptr.diff(), self.num_rows)[0]
 
     @cached_property
     def count(self) -> Tensor:
-        """The number of rows of each context, multiplicities counted, [K]: the paper's n."""
+        """The number of rows of each context, with multiplicity, [K]: the paper's n."""
         if self.multiplicity is None:
             return self.ptr.diff()
         total = torch.zeros_like(self.own)
@@ -41,28 +49,28 @@ class RowLayout:
 
     @cached_property
     def counted(self) -> Tensor | None:
-        """How often each row counts, [P], zero for rows of no context; None: all once."""
+        """The multiplicity of each row, [P], 0 for padding; None: all 1."""
         if not self.padded:
             return self.multiplicity
-        return (torch.arange(self.owner.numel(), device=self.ptr.device) < self.ptr[-1]).long()
+        return (torch.arange(self.num_rows, device=self.ptr.device) < self.ptr[-1]).long()
 
     @cached_property
     def unowned(self) -> Tensor | None:
-        """Whether a row belongs to no context, [P, 1]; None: there is no such row."""
+        """Whether a row is padding, [P, 1]; None: no row is."""
         return (
             (self.counted == 0).unsqueeze(1) if self.padded and self.counted is not None else None
         )
 
     @outside_modes
     def counts(self, dtype: torch.dtype) -> Tensor:
-        """`count` in this type, [K]; made once."""
+        """`count` in this dtype, [K]. Cached."""
         if dtype not in self._counts:
             self._counts[dtype] = self.count.to(dtype)
         return self._counts[dtype]
 
     @outside_modes
     def total(self, dtype: torch.dtype) -> Tensor:
-        """The number of rows of all contexts, multiplicities counted; made once."""
+        """The number of rows of all contexts, with multiplicity, in this dtype. Cached."""
         if dtype not in self._totals:
             total = self.ptr[-1] if self.multiplicity is None else self.count.sum()
             self._totals[dtype] = total.to(dtype)
@@ -70,17 +78,17 @@ class RowLayout:
 
     @cached_property
     def _counts(self) -> dict[torch.dtype, Tensor]:
-        """`counts` in the types that were asked for."""
+        """`counts` by dtype."""
         return {}
 
     @cached_property
     def _totals(self) -> dict[torch.dtype, Tensor]:
-        """`total` in the types that were asked for."""
+        """`total` by dtype."""
         return {}
 
     @cached_property
     def small(self) -> tuple[Tensor, Tensor]:
-        """ptr and own as the kernels read them, int32."""
+        """ptr and own in int32, for the kernels."""
         return self.ptr.int(), self.own.int()
 
     @cached_property

@@ -1,24 +1,24 @@
-"""Neighbourhoods: which nodes a node can have heard of after so many layers."""
+"""Neighbourhoods: the nodes whose messages can reach a node within a number of layers."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.topology import Topology, pointer, segments
+from smpgnn.contexts.topology import Topology, segments
 from smpgnn.errors import InputError
 
 
 def neighborhoods(topology: Topology, radius: int) -> Tensor:
-    """All pairs (i, j) for which what j sends has reached i after `radius` layers, [2, K], sorted.
+    """All pairs (i, j) such that messages of j reach i within `radius` layers, [2, K], sorted.
 
-    A breadth-first search from all nodes at once; the work grows with the number of pairs found.
+    A breadth-first search from all nodes at once; its cost grows with the number of pairs.
     """
     if radius < 0:
         raise InputError(f"radius must be at least 0, not {radius}.")
     count = max(topology.num_nodes, 1)
     nodes = torch.arange(topology.num_nodes, device=topology.device)
-    ptr, out = _edges_by_sender(topology)
+    ptr, out = topology.edges_by_sender
     known = frontier = nodes * count + nodes
     for _ in range(radius):
         at, seen = frontier // count, frontier % count
@@ -35,8 +35,3 @@ def neighborhoods(topology: Topology, radius: int) -> Tensor:
             break
         known = torch.cat([known, frontier]).sort().values
     return torch.stack([known // count, known % count])
-
-
-def _edges_by_sender(topology: Topology) -> tuple[Tensor, Tensor]:
-    degree = torch.bincount(topology.sender, minlength=topology.num_nodes)
-    return pointer(degree), torch.argsort(topology.sender, stable=True)

@@ -1,64 +1,51 @@
-"""Row tables: which rows each local context has, and which rows of two contexts correspond."""
+"""Row tables: the rows of each local context, and which rows of two contexts correspond."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property
+from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, pointer, segments, take
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RowTable(ABC):
-    """The rows of all contexts of a batch: node i owns the rows ptr[i]:ptr[i+1].
+class RowTable(RowLayout, ABC):
+    """The rows of all contexts of a batch, one context per node, and which of them correspond.
 
-    Shapes: ptr [N + 1], own [N] (the row in which a node describes itself),
-    multiplicity [P] (how many equal rows of the paper a row stands for) or None where all are 1.
+    The multiplicity of a row is the number of equal rows of the paper that it represents.
     """
 
-    ptr: Tensor
-    own: Tensor
-    num_rows: int
-
-    multiplicity: Tensor | None = None
-    #: The number of layers up to which these rows compute what the scheme promises; None: any.
+    #: The number of layers for which these rows are exact; None: any.
     radius: int | None = None
-    #: The hops within which contexts tell nodes apart, where that is less than the layers need.
+    #: The hops within which contexts distinguish nodes, if that is less than the layers need.
     context_radius: int | None = None
-    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
-        """The row of `node`'s context that stands for what `row`, of a neighbour, stands for."""
+        """The row in the context of `node` that corresponds to `row` of another context."""
 
     @abstractmethod
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[RowTable, Tensor]:
-        """The table of the renamed graphs (`topology`), and where each row lies in it, [P]."""
-
-    @cached_property
-    def owner(self) -> Tensor:
-        """The node to whose context each row belongs, [P]."""
-        return segments(self.ptr.diff(), self.num_rows)[0]
+        """The table of the permuted graphs (`topology`), and the new position of each row, [P]."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IdentifierRows(RowTable):
-    """Every node of a graph has the same identifiers as rows: one-hot and coloring.
+    """One row per identifier, the same for all contexts of a graph: one-hot and coloring.
 
-    Identifier r lies at ptr[i] + r in the context of node i. Shape: identifier [N], of each node.
+    Identifier r is row ptr[i] + r of the context of node i. Shape: identifier [N].
     """
 
     identifier: Tensor
 
     @classmethod
     def build(cls, topology: Topology, identifier: Tensor, radius: int | None) -> IdentifierRows:
-        """From the identifier 0, 1, … of every node, [N]; its graph has max + 1 rows a context."""
+        """From the identifier 0, 1, … of every node, [N]; a context has max + 1 rows."""
         width = identifier.new_zeros(topology.num_graphs)
         width.scatter_reduce_(0, topology.batch, identifier + 1, "amax")
         ptr = pointer(width[topology.batch])
@@ -74,8 +61,8 @@ class IdentifierRows(RowTable):
         return row + take(self.ptr, node) - take(self.ptr, take(self.owner, row))
 
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[IdentifierRows, Tensor]:
-        # Nodes keep what they share, but identifiers are numbered anew in the new order of the
-        # nodes (one-hot stays one-hot): the rows of each context change places, too.
+        # Nodes that share an identifier still do, but identifiers are renumbered in the new order
+        # of the nodes (one-hot stays one-hot), so the rows within a context move, too.
         width = self.ptr.new_zeros(topology.num_graphs)
         width[topology.batch] = self.ptr.diff()
         slot_ptr = pointer(width)
@@ -88,7 +75,7 @@ class IdentifierRows(RowTable):
         first.scatter_reduce_(0, slot, nodes, "amin")
         order = torch.argsort(graph * (topology.num_nodes + 1) + first, stable=True)
         renumbered = torch.empty_like(number)
-        renumbered[order] = number  # slots of a graph stand together, so ranks are 0, 1, … in each
+        renumbered[order] = number  # slots of a graph are contiguous, so ranks are 0, 1, … in each
         table = self.build(topology, renumbered[slot], self.radius)
         described = torch.arange(self.num_rows, device=first.device) - self.ptr[self.owner]
         moved = renumbered[slot_ptr[topology.batch[self.owner]] + described]
@@ -97,7 +84,7 @@ class IdentifierRows(RowTable):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BallRows(RowTable):
-    """Rows for the nodes that a context sees, in the order of the nodes, then one for the others.
+    """One row per node that a context sees, in the order of the nodes, then one for all others.
 
     Shape: described [P], the node that each row describes; `num_nodes` for the last row.
     """
@@ -107,11 +94,11 @@ class BallRows(RowTable):
 
     @abstractmethod
     def rebuild(self, topology: Topology, balls: Tensor) -> BallRows:
-        """The same kind of rows for other pairs (node, node it sees), [2, K], sorted."""
+        """Rows of the same kind from other pairs (node, node it sees), [2, K], sorted."""
 
     @cached_property
     def key(self) -> Tensor:
-        """owner · (N + 1) + described node, [P], which increases from row to row."""
+        """owner · (N + 1) + described node, [P], strictly increasing."""
         return self.owner * (self.num_nodes + 1) + self.described
 
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
@@ -130,10 +117,10 @@ class BallRows(RowTable):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NeighborhoodRows(BallRows):
-    """Rows for the nodes within `radius` hops, in the order of the nodes, then the unseen row.
+    """One row per node within `radius` hops, in the order of the nodes, then the unseen row.
 
-    The unseen row stands for all other nodes of the graph and counts as many times as they are.
-    Graphs all of whose nodes see everything have no unseen row.
+    The unseen row stands for all other nodes of the graph and has their number as multiplicity.
+    A graph in which every node sees all others has no unseen rows.
     """
 
     @classmethod
@@ -141,8 +128,8 @@ class NeighborhoodRows(BallRows):
         """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
         seen = torch.bincount(balls[0], minlength=topology.num_nodes)
         own = torch.nonzero(balls[0] == balls[1]).flatten()
-        # A neighbour's unseen row may be read even where it stands for nobody, so it is kept in
-        # every context of a graph as soon as one of its nodes fails to see everything.
+        # An unseen row may be read by a neighbour even if it stands for no node. So every context
+        # of a graph has one as soon as one of its nodes does not see all others.
         unseen = take(topology.graph_size, topology.batch) - seen
         partial = torch.zeros_like(topology.graph_size)
         partial.scatter_reduce_(0, topology.batch, unseen, "amax")
@@ -165,8 +152,8 @@ class NeighborhoodRows(BallRows):
     ) -> NeighborhoodRows:
         """From K contexts that see the nodes described[ptr[k]:ptr[k+1]], in increasing order.
 
-        Shapes: ptr [K + 1]; owner, described [Q]; own [K] (places in `described`); unseen [K], the
-        number of nodes that a context does not see; extra [K], whether it has an unseen row.
+        Shapes: ptr [K + 1]; owner, described [Q]; own [K], indices into `described`; unseen [K],
+        the number of nodes that a context does not see; extra [K], whether it has an unseen row.
         """
         row_ptr, own, rows = _with_last_rows(ptr, owner, described, own, extra, num_nodes)
         last = take(row_ptr[1:] - 1, torch.nonzero(extra).flatten())
@@ -191,9 +178,9 @@ class NeighborhoodRows(BallRows):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalRows(BallRows):
-    """Rows for the nodes within `context_radius` hops, and always a far row for all the others.
+    """One row per node within `context_radius` hops, and always a far row for all others.
 
-    Every row counts once, and the rows serve any number of layers.
+    Every row has multiplicity 1, and the rows serve any number of layers.
     """
 
     @classmethod
@@ -220,7 +207,7 @@ class LocalRows(BallRows):
 def _with_last_rows(
     ptr: Tensor, owner: Tensor, described: Tensor, own: Tensor, extra: Tensor, num_nodes: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """ptr [K + 1], own [K] and described [P] of contexts that end with a row more where `extra`.
+    """Append a last row to the contexts where `extra`: ptr [K + 1], own [K] and described [P].
 
     Shapes: as in `NeighborhoodRows.assemble`.
     """
@@ -233,7 +220,7 @@ def _with_last_rows(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NodeRows(RowTable):
-    """One row a node, its own: contexts replaced by node features (the MPNN ablation)."""
+    """One row per node, its own: node features instead of contexts (the MPNN ablation)."""
 
     @classmethod
     def build(cls, topology: Topology) -> NodeRows:

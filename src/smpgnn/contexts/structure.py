@@ -1,8 +1,8 @@
-"""What is found in graphs one by one, on the CPU: directions, junction trees, ….
+"""Structures of a graph that are computed graph by graph on the CPU: directions, junction trees, ….
 
-A layer names what it has to know (`SMPLayer.structure`) and asks the topology of its batch for it.
-For batches of fixed size it is found once, in all graphs of a data set, and then cut out for every
-batch, as their edges are.
+A layer names the structure that it needs (`SMPLayer.structure`) and gets it from the topology of
+its batch (`Topology.find`). For padded batches it is computed once for all graphs of a data set,
+and then cut out for every batch, like the edges.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ Found = TypeVar("Found")
 
 
 class GraphStructure(ABC, Generic[Found]):
-    """Something to be found in every graph; equal instances find the same."""
+    """A structure of graphs; equal instances compute the same."""
 
     @abstractmethod
     def find(self, topology: Topology) -> Found:
-        """What there is in the graphs of a batch."""
+        """Compute the structure of the graphs of a batch."""
 
     @abstractmethod
     def prepare(self, topology: Topology, graphs: int) -> PreparedStructure[Found]:
-        """Find it in all graphs of a data set, for batches of at most so many."""
+        """Compute it for all graphs of a data set, for batches of at most `graphs` graphs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A batch of fixed size and where its parts lie in the data set.
+    """A padded batch, and the indices of its graphs, nodes and edges in the data set.
 
-    Numbers one past the last of the data set stand for what is not there; `topology` has one graph
-    more than were asked for, the unused room.
+    The last graph of `topology` is padding. Its indices are one past the last of the data set.
 
-    Shapes: slots [B + 1], node [N], edge [E]: numbers of its graphs, nodes and edges.
+    Shapes: slots [B + 1], node [N], edge [E]: indices of graphs, nodes and edges.
     """
 
     topology: Topology
@@ -48,12 +47,12 @@ class Cut:
 
 
 class PreparedStructure(ABC, Generic[Found]):
-    """What was found in the graphs of a data set, on its device."""
+    """The structure of all graphs of a data set, on its device."""
 
     def fits(self, graphs: Tensor) -> bool:
-        """Whether there is room for what these graphs have; `graphs` on the CPU."""
+        """Whether a padded batch can contain these graphs; `graphs` on the CPU."""
         return True
 
     @abstractmethod
     def cut(self, batch: Cut) -> Found:
-        """What there is in the graphs of a batch, in tensors of fixed shape."""
+        """The structure of the graphs of a batch, in tensors of fixed shape."""

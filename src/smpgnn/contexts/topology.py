@@ -1,4 +1,4 @@
-"""Topology: the checked edges of a batch of graphs, in the conventions of PyTorch Geometric."""
+"""The checked edges of a batch of graphs, with the conventions of PyTorch Geometric."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """Who sends to whom, and which graph each node belongs to.
+    """The edges of a batch of graphs, and the graph of each node.
 
-    Column e of `edge_index` says that node edge_index[0, e] sends to node edge_index[1, e], so the
-    paper's N_i is the set of senders of i, and A[i, j] = 1 where j sends to i. Directed graphs keep
-    their direction; a self loop makes a node its own neighbour; an edge given twice counts twice.
-    Nodes of one graph stand together: `batch` never decreases.
+    Column e of `edge_index` is an edge from edge_index[0, e] to edge_index[1, e]. The paper's N_i
+    is the set of senders of i, and A[i, j] = 1 if j sends to i. Directed graphs keep their
+    direction, a self loop makes a node its own neighbour, and a duplicate edge counts twice.
+    `batch` is sorted.
 
     Build it with `Topology.checked`. Shapes: edge_index [2, E], batch [N].
     """
@@ -44,7 +44,7 @@ class Topology:
         num_nodes: int | None = None,
         num_graphs: int | None = None,
     ) -> Topology:
-        """Check what a network was called with; the number of nodes is inferred where it can be."""
+        """Check the arguments of a network; infer the number of nodes if it is not given."""
         _check_integers("edge_index", edge_index)
         if edge_index.dim() != 2 or edge_index.size(0) != 2:
             turned = edge_index.dim() == 2 and edge_index.size(1) == 2
@@ -52,7 +52,7 @@ class Topology:
                 f"edge_index must have shape [2, number of edges], not {list(edge_index.shape)}"
                 f"{': call edge_index.t()' if turned else ''}."
             )
-        # what the index keeps must be ordinary tensors, too
+        # the index must not keep inference tensors
         edge_index = (edge_index.clone() if edge_index.is_inference() else edge_index).long()
         low, high = (-1, -1)
         if edge_index.numel():
@@ -101,7 +101,7 @@ class Topology:
 
     @cached_property
     def graph_size(self) -> Tensor:
-        """The number of nodes n of every graph, [B]; zero for an empty one."""
+        """The number of nodes n of every graph, [B]; zero for an empty graph."""
         return torch.bincount(self.batch, minlength=self.num_graphs)
 
     @cached_property
@@ -111,34 +111,34 @@ class Topology:
 
     @cached_property
     def degree(self) -> Tensor:
-        """How many messages every node receives, [N]."""
+        """The number of messages that every node receives, [N]."""
         return torch.bincount(self.receiver, minlength=self.num_nodes)
 
     @cached_property
     def inverse_average_degree(self) -> Tensor:
-        """1/d_avg of every graph, [B] float64; zero where there is no edge, as the sum is too."""
+        """1/d_avg of every graph, [B] float64; zero for a graph without edges."""
         edges = torch.bincount(self.batch[self.receiver], minlength=self.num_graphs)
         return torch.where(edges > 0, self.graph_size.double() / edges.clamp(min=1), 0.0)
 
     @cached_property
     def edges_by_receiver(self) -> tuple[Tensor, Tensor]:
-        """Pointer [N + 1] and numbers [E] of the edges that arrive at each node."""
+        """Pointer [N + 1] and indices [E] of the edges that arrive at each node."""
         return pointer(self.degree), torch.argsort(self.receiver, stable=True)
 
     @cached_property
     def edges_by_sender(self) -> tuple[Tensor, Tensor]:
-        """Pointer [N + 1] and numbers [E] of the edges that leave each node."""
+        """Pointer [N + 1] and indices [E] of the edges that leave each node."""
         out_degree = torch.bincount(self.sender, minlength=self.num_nodes)
         return pointer(out_degree), torch.argsort(self.sender, stable=True)
 
     @cached_property
     def found(self) -> dict[GraphStructure[Any], Any]:
-        """What was found in these graphs already."""
+        """The structures computed so far."""
         return {}
 
     @outside_modes
     def find(self, structure: GraphStructure[Found]) -> Found:
-        """What there is of a structure in these graphs, looked for once."""
+        """A structure of these graphs, computed once."""
         if structure not in self.found:
             self.found[structure] = structure.find(self)
         found: Found = self.found[structure]
@@ -146,7 +146,7 @@ class Topology:
 
     @outside_modes
     def permute(self, permutation: Tensor) -> Topology:
-        """The same graphs with node i renamed permutation[i] (within its own graph)."""
+        """The same graphs with node i renamed to permutation[i], within its graph."""
         batch = torch.empty_like(self.batch)
         batch[permutation] = self.batch
         if not torch.equal(batch, self.batch):
@@ -161,17 +161,17 @@ class Topology:
 
 
 def pointer(sizes: Tensor) -> Tensor:
-    """Where each of consecutive segments of these sizes starts, with the end as last entry."""
+    """The start of each of consecutive segments of these sizes, and the end of the last one."""
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 def take(values: Tensor, index: Tensor) -> Tensor:
-    """values[index] for vectors; on the CPU several times faster than indexing."""
+    """values[index] for vectors, several times faster than indexing on the CPU."""
     return values.index_select(0, index)
 
 
 def segments(sizes: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """For consecutive segments of these sizes: the segment of each entry and its rank in it."""
+    """The segment of each entry of consecutive segments of these sizes, and its rank within it."""
     which = torch.arange(sizes.numel(), device=sizes.device)
     which = which.repeat_interleave(sizes, output_size=total)
     start = pointer(sizes)[:-1]

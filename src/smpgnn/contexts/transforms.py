@@ -1,4 +1,4 @@
-"""Transforms of PyTorch Geometric that compute identifiers once a graph, and read them back."""
+"""A PyTorch Geometric transform that computes identifiers once per graph, and its inverse."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 
 class AddIdentifiers:
-    """Compute the identifiers of a graph once, for any number of epochs.
+    """Compute the identifiers of a graph once instead of in every epoch.
 
-    A transform as `torch_geometric.transforms` has them: give it as `pre_transform` or `transform`
-    of a data set, or call it on a `Data`. What it stores goes through PyG's batching: `identifier`
-    [n] for one-hot and coloring, `ball_index` [2, K] (node, node it sees) for neighbourhoods and
-    local contexts, `context_radius` of the latter, and `identifier_radius`, the number of layers
-    they are good for (0: any). Then
+    Use it as `pre_transform` or `transform` of a data set, or call it on a `Data`. It stores
+    `identifier` [n] for 'onehot' and 'coloring', `ball_index` [2, K] (node, node it sees) for
+    'neighborhood' and 'local', `context_radius` for 'local', and `identifier_radius`, the largest
+    number of layers (0: any). All of these survive PyG's batching:
 
         model(data.x, data.edge_index, data.edge_attr, data.batch, index=context_index(data))
 
     Args:
         identifiers: 'onehot', 'coloring', 'neighborhood' or 'local'.
-        num_layers: of the network; of no effect for 'onehot' and 'local'.
-        context_radius: of the network, with 'local'.
+        num_layers: number of layers of the network ('coloring' and 'neighborhood').
+        context_radius: radius of the contexts in hops ('local').
     """
 
     def __init__(
@@ -77,13 +76,13 @@ class AddIdentifiers:
 def context_index(
     data: Any, identifiers: str | None = None, num_layers: int = 1, context_radius: int = 3
 ) -> ContextIndex:
-    """The index of a `Data` or `Batch`: from what `AddIdentifiers` stored, or computed now.
+    """The index of a `Data` or `Batch`, from the result of `AddIdentifiers` or computed now.
 
     Args:
         data: a graph or batch of PyTorch Geometric.
-        identifiers: a scheme to compute; None reads the stored identifiers.
-        num_layers: of the network, where the scheme is computed.
-        context_radius: of the network, where 'local' is computed.
+        identifiers: the scheme to compute; None: read the stored identifiers.
+        num_layers: number of layers of the network ('coloring' and 'neighborhood').
+        context_radius: radius of the contexts in hops ('local').
     """
     batch: Tensor | None = getattr(data, "batch", None)
     topology = Topology.checked(
@@ -104,7 +103,7 @@ def context_index(
         if not bool((data.context_radius == hops).all()):
             raise InputError("data holds graphs with different context_radius: take one for all.")
         return ContextIndex(topology, LocalRows.build(topology, data.ball_index, hops))
-    limited = stored[stored > 0]  # one-hot identifiers are good for any number of layers
+    limited = stored[stored > 0]  # one-hot identifiers serve any number of layers
     radius = int(limited.min()) if limited.numel() else None
     if "ball_index" in data:
         assert radius is not None

@@ -14,7 +14,6 @@ except for k = 4, for which graphs with a 4-cycle within a side are rejected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,7 +41,6 @@ SIDE_NODES = (6, 10, 14, 18)  # p, by the position of n in its row of CYCLE_SIZE
 # stream, so that a smaller data set is a prefix of a larger one.
 _PAIRS = 512
 _SWITCHES = 200  # attempts to find a negative twin of a positive
-_TRAIN, _VAL, _TEST = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def cycle_graphs(
             average; "matched" pairs each positive with a negative twin that has the same number
             of nodes and edges and the same degrees.
     """
-    return _graphs(_Cell(k, n, balance), "num_graphs", num_graphs, seed, _TRAIN)
+    return _graphs(_Cell(k, n, balance), "num_graphs", num_graphs, seed, stream=0)
 
 
 def cycle_splits(
@@ -96,12 +94,7 @@ def cycle_splits(
     The three splits come from separate random streams. `train=200` gives the first 200 of the
     10,000 training graphs: the low-data setting.
     """
-    cell = _Cell(k, n, balance)
-    return Splits(
-        train=_graphs(cell, "train", train, seed, _TRAIN),
-        val=_graphs(cell, "val", val, seed, _VAL),
-        test=_graphs(cell, "test", test, seed, _TEST),
-    )
+    return _splits(k, (n, n, n), balance, seed, train=train, val=val, test=test)
 
 
 def ood_splits(
@@ -115,12 +108,15 @@ def ood_splits(
 ) -> Splits:
     """Out-of-distribution splits: training, validation and test graphs of growing size."""
     _known(k)
-    small, middle, large = (_Cell(k, n, balance) for n in OOD_SIZES[k])
-    return Splits(
-        train=_graphs(small, "train", train, seed, _TRAIN),
-        val=_graphs(middle, "val", val, seed, _VAL),
-        test=_graphs(large, "test", test, seed, _TEST),
-    )
+    return _splits(k, OOD_SIZES[k], balance, seed, train=train, val=val, test=test)
+
+
+def _splits(
+    k: int, sizes: tuple[int, int, int], balance: Balance, seed: int, **counts: int
+) -> Splits:
+    cells = [_Cell(k, n, balance) for n in sizes]
+    parts = enumerate(zip(cells, counts.items(), strict=True))
+    return Splits(*(_graphs(cell, *count, seed, stream) for stream, (cell, count) in parts))
 
 
 def _known(k: int) -> tuple[int, ...]:
@@ -130,33 +126,28 @@ def _known(k: int) -> tuple[int, ...]:
 
 
 def _graphs(cell: _Cell, name: str, num_graphs: int, seed: int, stream: int) -> GraphStore:
+    """`num_graphs` graphs of stream 0 (training), 1 (validation) or 2 (test)."""
     if num_graphs < 1:
         raise InputError(f"{name} is {num_graphs}, but it must be at least 1.")
     if seed < 0:
         raise InputError(f"seed is {seed}, but it must be 0 or more.")
-    number = BALANCES.index(cell.balance)
     blocks = []
     for block in range(-(-num_graphs // (2 * _PAIRS))):
-        entropy = [seed, cell.k, cell.p, number, stream, block]
+        entropy = [seed, cell.k, cell.p, BALANCES.index(cell.balance), stream, block]
         rng = np.random.default_rng(np.random.SeedSequence(entropy))
-        blocks.append(_block(cell, rng, min(num_graphs - 2 * _PAIRS * block, 2 * _PAIRS)))
-    return GraphStore(
-        node_ptr=_pointer([b.num_nodes for b in blocks]),
-        edge_ptr=_pointer([b.num_edges for b in blocks]),
-        edge_index=torch.from_numpy(np.concatenate([b.edge_index for b in blocks], axis=1)),
-        y=torch.from_numpy(np.concatenate([b.label for b in blocks])).view(-1, 1),
-    )
+        blocks.append(_block(cell, rng))
+    return GraphStore.concat(blocks).select(torch.arange(num_graphs))
 
 
 # --- the two sides ---
 
 
-def _draw(cell: _Cell, rng: np.random.Generator) -> Iterator[Sides]:
-    """An endless stream of valid graphs of both classes."""
+def _draw(cell: _Cell, rng: np.random.Generator) -> Sides:
+    """Random valid graphs of both classes."""
     half = cell.p // 2
-    while True:
-        sides = rng.random((2 * _PAIRS, 2, half, half)) < np.sqrt(2) / cell.p
-        yield sides[~_side_cycle(sides).any(axis=1)] if cell.k == 4 else sides
+    sides = rng.random((2 * _PAIRS, 2, half, half)) < np.sqrt(2) / cell.p
+    valid = ~_side_cycle(sides).any(axis=1) if cell.k == 4 else slice(None)
+    return np.asarray(sides[valid])
 
 
 def _positive(sides: Sides) -> NDArray[np.bool_]:
@@ -172,31 +163,20 @@ def _side_cycle(sides: Sides) -> NDArray[np.bool_]:
     return np.asarray((common > 1.5).any(axis=(-1, -2)))
 
 
-def _independent(cell: _Cell, rng: np.random.Generator) -> tuple[Sides, Sides]:
-    """Positives and negatives, drawn independently, [pairs, 2, p/2, p/2] each."""
-    positives: list[Sides] = []
-    negatives: list[Sides] = []
-    for sides in _draw(cell, rng):
-        label = _positive(sides)
-        positives.append(sides[label])
-        negatives.append(sides[~label])
-        if min(sum(map(len, positives)), sum(map(len, negatives))) >= _PAIRS:
-            break
-    return np.concatenate(positives)[:_PAIRS], np.concatenate(negatives)[:_PAIRS]
-
-
-def _matched(cell: _Cell, rng: np.random.Generator) -> tuple[Sides, Sides]:
-    """Positives and their negative twins, [pairs, 2, p/2, p/2] each."""
-    positives: list[Sides] = []
-    negatives: list[Sides] = []
-    for sides in _draw(cell, rng):
-        sides = sides[_positive(sides)]
-        twins, reached = _negative_twins(cell, sides, rng)
-        positives.append(sides[reached])
-        negatives.append(twins[reached])
-        if sum(map(len, positives)) >= _PAIRS:
-            break
-    return np.concatenate(positives)[:_PAIRS], np.concatenate(negatives)[:_PAIRS]
+def _pairs(cell: _Cell, rng: np.random.Generator) -> Sides:
+    """Positives with their negatives, [pairs, (positive, negative), 2, p/2, p/2]."""
+    classes: tuple[list[Sides], list[Sides]] = [], []
+    while min(sum(map(len, drawn)) for drawn in classes) < _PAIRS:
+        sides = _draw(cell, rng)
+        positive = _positive(sides)
+        if cell.balance == "independent":
+            new = sides[positive], sides[~positive]
+        else:
+            twins, reached = _negative_twins(cell, sides[positive], rng)
+            new = sides[positive][reached], twins[reached]
+        for drawn, more in zip(classes, new, strict=True):
+            drawn.append(more)
+    return np.stack([np.concatenate(drawn)[:_PAIRS] for drawn in classes], axis=1)
 
 
 def _negative_twins(
@@ -242,39 +222,25 @@ def _random_edge(
 # --- from sides to graphs ---
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Graphs of one block; edges in both directions, node indices local to each graph."""
-
-    num_nodes: NDArray[np.int64]
-    num_edges: NDArray[np.int64]
-    edge_index: NDArray[np.int64]
-    label: NDArray[np.int64]
-
-
-def _block(cell: _Cell, rng: np.random.Generator, num_graphs: int) -> _Block:
-    """The first graphs of a block; the whole block is drawn, so the number does not matter."""
-    make = _independent if cell.balance == "independent" else _matched
-    pairs = np.stack(make(cell, rng), axis=1)  # [pairs, (positive, negative), 2, p/2, p/2]
+def _block(cell: _Cell, rng: np.random.Generator) -> GraphStore:
+    """The graphs of a block; edges in both directions, node indices local to each graph."""
+    pairs = _pairs(cell, rng)
     label = np.tile(np.array([1, 0]), (_PAIRS, 1))
     # The order within a pair is random, so that the position does not reveal the class.
     swap = rng.random(_PAIRS) < 0.5
     pairs[swap], label[swap] = pairs[swap, ::-1], label[swap, ::-1]
-    sides, label = pairs.reshape(-1, *pairs.shape[2:]), label.reshape(-1)
-    num_nodes, graph, ends = _edges(cell, sides)
+    num_nodes, graph, ends = _edges(cell, pairs.reshape(-1, *pairs.shape[2:]))
     name = _shuffled(num_nodes, rng)
     start = np.cumsum(num_nodes) - num_nodes
     ends = name[start[graph] + ends]  # [2, E]
-    keep = graph < num_graphs
-    graph, ends = graph[keep], ends[:, keep]
     graph, both = np.tile(graph, 2), np.concatenate([ends, ends[::-1]], axis=1)
     # Sorted, so that the edge order does not reveal the construction.
     order = np.lexsort((both[1], both[0], graph))
-    return _Block(
-        num_nodes=num_nodes[:num_graphs],
-        num_edges=np.bincount(graph, minlength=num_graphs).astype(np.int64),
-        edge_index=both[:, order],
-        label=label[:num_graphs],
+    return GraphStore.of_sizes(
+        num_nodes,
+        np.bincount(graph, minlength=len(num_nodes)),
+        edge_index=torch.from_numpy(both[:, order]),
+        y=torch.from_numpy(label).view(-1, 1),
     )
 
 
@@ -305,7 +271,3 @@ def _shuffled(num_nodes: NDArray[np.int64], rng: np.random.Generator) -> NDArray
     name = np.empty(graph.size, dtype=np.int64)
     name[np.lexsort((rng.random(graph.size), graph))] = np.arange(graph.size) - start
     return name
-
-
-def _pointer(sizes: list[NDArray[np.int64]]) -> torch.Tensor:
-    return torch.from_numpy(np.concatenate([[0], *sizes]).cumsum())

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, starmap
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -76,10 +76,8 @@ class Content:
 
 def smiles_fingerprint(smiles: Sequence[object], values: Tensor, spec: TargetSpec) -> Fingerprint:
     """The fingerprint of SMILES and targets; values [rows, T], NaN if unknown."""
-    texts = ("" if not isinstance(text, str) else text.strip() for text in smiles)
-    return _fingerprint(
-        "SMILES", target_columns(spec), (text.encode() for text in texts), _numbers(values)
-    )
+    texts = (text.strip().encode() if isinstance(text, str) else b"" for text in smiles)
+    return _fingerprint("SMILES", target_columns(spec), texts, _rows(values))
 
 
 def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerprint:
@@ -117,66 +115,49 @@ def _fingerprint(
     unit: str, columns: tuple[str, ...], inputs: Iterable[bytes], targets: Iterable[bytes]
 ) -> Fingerprint:
     whole = hashlib.sha256(json.dumps([unit, *columns]).encode())
-    short = []
-    for pieces in (inputs, targets):
-        digits = []
-        for piece in pieces:
-            digest = hashlib.sha256(piece)
-            whole.update(digest.digest())
-            digits.append(digest.hexdigest()[:_DIGITS])
-        short.append("".join(digits))
-    return Fingerprint(unit, columns, short[0], short[1], whole.hexdigest())
-
-
-def _plain(values: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Numbers in the precision of a run, with a unique zero and NaN."""
-    plain = values.detach().cpu().to(dtype) + 0
-    if plain.is_floating_point():
-        plain = torch.where(plain.isnan(), torch.nan, plain)
-    return plain.contiguous()
-
-
-def _numbers(values: Tensor) -> Iterator[bytes]:
-    """The bytes of each row."""
-    plain = _plain(values)
-    content, size = plain.numpy().tobytes(), 4 * plain.size(1)
-    return (content[size * row : size * (row + 1)] for row in range(plain.size(0)))
+    short = {"inputs": "", "targets": ""}
+    for name, pieces in (("inputs", inputs), ("targets", targets)):
+        digests = [hashlib.sha256(piece) for piece in pieces]
+        whole.update(b"".join(digest.digest() for digest in digests))
+        short[name] = "".join(digest.hexdigest()[:_DIGITS] for digest in digests)
+    return Fingerprint(unit, columns, **short, sha256=whole.hexdigest())
 
 
 def _graphs(store: GraphStore) -> Iterator[bytes]:
     for part in _pieces(store):
-        nodes = _by_graph(part.node_ptr, part.x)
-        edges = _by_graph(part.edge_ptr, part.edge_attr)
-        ends = _by_graph(part.edge_ptr, part.edge_index.T, torch.int64)
-        sizes = part.num_nodes.tolist()
-        yield from starmap(
-            lambda size, *values: b"%d %d " % (size, len(values[2])) + b"".join(values),
-            zip(sizes, nodes, edges, ends, strict=True),
-        )
+        nodes = _rows(part.x, part.node_ptr)
+        edges = _rows(part.edge_attr, part.edge_ptr)
+        ends = _rows(part.edge_index.T, part.edge_ptr, torch.int64)
+        for size, x, edge_attr, pairs in zip(
+            part.num_nodes.tolist(), nodes, edges, ends, strict=True
+        ):
+            yield b"%d %d " % (size, len(pairs)) + x + edge_attr + pairs
 
 
 def _targets(store: GraphStore) -> Iterator[bytes]:
     for part in _pieces(store):
-        graphs = _numbers(part.y) if part.y is not None else iter([b""] * len(part))
-        nodes = _by_graph(part.node_ptr, part.y_node)
-        yield from map(bytes.__add__, graphs, nodes)
+        graphs = _rows(part.y, torch.arange(len(part) + 1))
+        yield from map(bytes.__add__, graphs, _rows(part.y_node, part.node_ptr))
 
 
 def _pieces(store: GraphStore) -> Iterator[GraphStore]:
     for first in range(0, len(store), _GRAPHS_AT_A_TIME):
-        last = min(len(store), first + _GRAPHS_AT_A_TIME)
-        yield store.select(torch.arange(first, last)).to("cpu")
+        yield store.select(range(first, min(len(store), first + _GRAPHS_AT_A_TIME))).to("cpu")
 
 
-def _by_graph(
-    pointer: Tensor, values: Tensor | None, dtype: torch.dtype = torch.float32
+def _rows(
+    values: Tensor | None, pointer: Tensor | None = None, dtype: torch.dtype = torch.float32
 ) -> Iterator[bytes]:
-    """The bytes of the rows of each graph."""
-    bounds = pointer.tolist()
+    """The bytes of each row, or of the rows of each segment, in the precision of a run."""
     if values is None:
-        return iter([b""] * (len(bounds) - 1))
-    plain = _plain(values, dtype)
-    content, size = plain.numpy().tobytes(), plain.element_size() * plain.size(1)
+        assert pointer is not None
+        return iter([b""] * (pointer.numel() - 1))
+    plain = values.detach().cpu().to(dtype) + 0  # a unique zero
+    if plain.is_floating_point():
+        plain = torch.where(plain.isnan(), torch.nan, plain)  # and a unique NaN
+    content = plain.contiguous().numpy().tobytes()
+    size = plain.element_size() * plain.size(1)
+    bounds = range(len(plain) + 1) if pointer is None else pointer.tolist()
     return (content[size * start : size * end] for start, end in pairwise(bounds))
 
 

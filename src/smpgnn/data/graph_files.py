@@ -7,7 +7,7 @@ import csv
 import json
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,69 +29,65 @@ def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) ->
     that is not a graph.
     """
     path = Path(path)
-    if not path.is_dir():
-        return list(_reader(existing_file(path))(path, directed))
-    files = [
-        file
-        for file in sorted(path.iterdir())
-        if file.is_file()
-        and file.suffix.lower() in FORMATS
-        and not file.name.startswith(".")
-        and (skip is None or not file.samefile(skip))
-    ]
+    files = [path]
+    if path.is_dir():
+        files = [
+            file
+            for file in sorted(path.iterdir())
+            if file.is_file()
+            and file.suffix.lower() in FORMATS
+            and not file.name.startswith(".")
+            and (skip is None or not file.samefile(skip))
+        ]
     if not files:
         raise InputError(
             f"{path} contains no graph files: the known extensions are {', '.join(FORMATS)}."
         )
-    return [graph for file in files for graph in _reader(existing_file(file))(file, directed)]
+    return [graph for file in files for graph in _read(existing_file(file), directed)]
 
 
-def _reader(file: Path) -> Callable[[Path, bool], Iterator[RawGraph]]:
-    readers: dict[str, Callable[[Path, bool], Iterator[RawGraph]]] = {
-        ".json": _read_json,
-        ".jsonl": _read_json_lines,
-        ".graphml": lambda file, _: read_graphml(file),
-    }
+def _read(file: Path, directed: bool) -> Iterable[RawGraph]:
     suffix = file.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"{file} has an unknown extension: known are {', '.join(FORMATS)}.")
-    return readers.get(suffix, _read_edge_list)
-
-
-def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
+        data = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror or error}).") from error
+    if suffix == ".graphml":
+        return read_graphml(file, data)
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
+    if suffix in (".json", ".jsonl"):
+        return _read_json(file, text)
+    return [_read_edge_list(file, text, directed)]
 
 
 # Node-link JSON
 
 
-def _read_json(file: Path, directed: bool) -> Iterator[RawGraph]:
-    data = _parse(_text(file), str(file))
-    if not isinstance(data, list):
-        yield _node_link(data, str(file), (file.name, file.stem))
-        return
-    if not data:
-        raise InputError(f"{file} is an empty list: give at least one graph.")
-    for number, item in enumerate(data):
-        place = f"{file}, graph {number}"
+def _read_json(file: Path, text: str) -> Iterator[RawGraph]:
+    """One graph, a list of graphs, or (.jsonl) one graph per line."""
+    items: Iterable[tuple[str, Any]]
+    if file.suffix.lower() == ".jsonl":
+        lines = enumerate(text.split("\n"), start=1)
+        places = ((f"{file}, line {line}", content) for line, content in lines if content.strip())
+        items = ((place, _parse(content, place)) for place, content in places)
+        empty = "contains only blanks: give one graph per line"
+    else:
+        data = _parse(text, str(file))
+        if not isinstance(data, list):
+            yield _node_link(data, str(file), (file.name, file.stem))
+            return
+        items = ((f"{file}, graph {number}", item) for number, item in enumerate(data))
+        empty = "is an empty list: give at least one graph"
+    number = -1
+    for number, (place, item) in enumerate(items):
         yield _node_link(item, place, (f"{file.name}[{number}]", str(number)), listed=True)
-
-
-def _read_json_lines(file: Path, directed: bool) -> Iterator[RawGraph]:
-    number = 0
-    for line, text in enumerate(_text(file).split("\n"), start=1):
-        if text.strip():
-            place = f"{file}, line {line}"
-            names = (f"{file.name}[{number}]", str(number))
-            yield _node_link(_parse(text, place), place, names, listed=True)
-            number += 1
-    if number == 0:
-        raise InputError(f"{file} contains only blanks: give one graph per line.")
+    if number < 0:
+        raise InputError(f"{file} {empty}.")
 
 
 def _parse(text: str, place: str) -> Any:
@@ -173,7 +169,7 @@ def _identity(value: Any) -> Hashable:
 # Edge lists
 
 
-def _read_edge_list(file: Path, directed: bool) -> Iterator[RawGraph]:
+def _read_edge_list(file: Path, text: str, directed: bool) -> RawGraph:
     """One graph: lines 'u v values...' for edges, 'u' for isolated nodes, '#' for comments.
 
     Cells are separated by blanks or commas, in .csv and .tsv files as usual. A header 'source
@@ -182,38 +178,36 @@ def _read_edge_list(file: Path, directed: bool) -> Iterator[RawGraph]:
     """
     nodes: dict[Hashable, Mapping[str, object]] = {}
     edges: list[RawEdge] = []
-    header: list[str] | None = None
-    width: int | None = None
-    for line, cells, values in _cells(file):
-        place = f"{file}, line {line}"
+    names: list[str] | None = None
+    for place, cells, values in _cells(file, text):
         first = tuple(cell.casefold() for cell in cells[:2])
-        if not nodes and header is None and first in _HEADERS:
-            header = cells
+        if not nodes and names is None and first in _HEADERS:
+            names = cells[2:]
             continue
-        for node in cells[:2]:
-            nodes.setdefault(node, {})
+        nodes.update((node, {}) for node in cells[:2])
         if len(cells) == 1:
             continue
-        width = len(cells) if width is None else width
-        if len(cells) != (len(header) if header else width):
+        if names is None:
+            count = len(cells) - 2
+            names = ["weight"] if count == 1 else [f"value{k + 1}" for k in range(count)]
+        if len(cells) != 2 + len(names):
             raise InputError(
-                f"{place}: {len(cells)} cells, but {len(header) if header else width} in the "
-                "lines before: fix the line."
+                f"{place}: {len(cells)} cells, but {2 + len(names)} in the lines before: "
+                "fix the line."
             )
-        names = header[2:] if header else _value_names(len(cells) - 2)
         numbers = {name: _number(cell) for name, cell in zip(names, cells[2:], strict=True)}
         edges.append(RawEdge(cells[0], cells[1], {**numbers, **values}, place))
-    yield assemble(
+    return assemble(
         (file.name, file.stem), nodes, edges, directed=directed, parallel=False, attributes={}
     )
 
 
-def _cells(file: Path) -> Iterator[tuple[int, list[str], Mapping[str, object]]]:
-    """Line number, cells and attributes (in networkx's format) of each line with content."""
-    text = _text(file)
+def _cells(file: Path, text: str) -> Iterator[tuple[str, list[str], Mapping[str, object]]]:
+    """Place, cells and attributes (in networkx's format) of each line with content."""
     table = file.suffix.lower() in (".csv", ".tsv")
     separator = max(",;\t", key=text.split("\n", 1)[0].count)
     for line, written in enumerate(text.split("\n"), start=1):
+        place = f"{file}, line {line}"
         content = written.strip()
         if not content or content.startswith("#"):
             continue
@@ -222,33 +216,35 @@ def _cells(file: Path) -> Iterator[tuple[int, list[str], Mapping[str, object]]]:
             try:
                 record = next(csv.reader([content], delimiter=separator, strict=True))
             except csv.Error as error:
-                raise InputError(f"{file}, line {line} cannot be read ({error}).") from error
+                raise InputError(f"{place} cannot be read ({error}).") from error
             cells = [cell.strip() for cell in record]
             while cells and not cells[-1]:
                 cells.pop()
         else:
             content, brace, rest = content.partition("{")
-            values = _literal(brace + rest, f"{file}, line {line}") if brace else {}
+            values = _literal(brace + rest, place) if brace else {}
             cells = re.split(r"[\s,;]+", content.strip(" \t,;"))
         if not cells or not all(cells[:2]):
-            raise InputError(f"{file}, line {line}: a node has no name: fix the line.")
-        yield line, cells, values
+            raise InputError(f"{place}: a node has no name: fix the line.")
+        yield place, cells, values
 
 
 def _literal(text: str, place: str) -> Mapping[str, object]:
+    """Attributes as networkx writes them, a Python dictionary of constants."""
     try:
         with warnings.catch_warnings():  # from the parser, about escapes and numbers
             warnings.simplefilter("ignore", SyntaxWarning)
-            values = ast.literal_eval(text)  # constants only: runs no code
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
+            values = dict(ast.literal_eval(text).items())  # constants only: runs no code
+    except (
+        ValueError,
+        SyntaxError,
+        MemoryError,
+        RecursionError,
+        TypeError,
+        AttributeError,
+    ) as error:
         raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{place}: '{text[:40]}' cannot be read as attributes.")
     return _readable({str(name): value for name, value in values.items()}, text, place)
-
-
-def _value_names(count: int) -> list[str]:
-    return ["weight"] if count == 1 else [f"value{k + 1}" for k in range(count)]
 
 
 def _number(cell: str) -> object:

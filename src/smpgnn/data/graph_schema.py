@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -19,6 +20,12 @@ from smpgnn.errors import InputError, shown
 Level = Literal["graph", "node"]
 Part = Literal["node", "edge"]
 MAX_CATEGORIES = 256
+
+
+def check_level(level: str) -> None:
+    """Refuse levels other than "graph" and "node"."""
+    if level not in get_args(Level):
+        raise InputError(f"level is '{level}', but must be 'graph' or 'node'.")
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,7 @@ class GraphSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {
-            "level": self.level,
-            "node_attributes": [_attribute_dict(item) for item in self.node_attributes],
-            "edge_attributes": [_attribute_dict(item) for item in self.edge_attributes],
-            "targets": None if self.targets is None else self.targets.to_dict(),
-        }
+        return cast(dict[str, Any], json.loads(json.dumps(asdict(self))))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GraphSchema:
@@ -86,13 +88,7 @@ def encode_attributes(
     """Encode the features of nodes (or directed edges), [N, F] float32; None if there are none."""
     if not attributes:
         return None
-    columns: list[Tensor] = []
-    for attribute in attributes:
-        if attribute.kind == "category":
-            columns.append(_encode_category(graphs, part, attribute))
-        else:
-            columns.append(_encode_numbers(graphs, part, attribute))
-    return torch.cat(columns, dim=1)
+    return torch.cat([_encode(graphs, part, attribute) for attribute in attributes], dim=1)
 
 
 def _items(
@@ -159,45 +155,43 @@ def _infer(graphs: Sequence[RawGraph], part: Part, name: str, categorical: bool)
     return Attribute(name, "vector" if kind == "vector" else "number", width)
 
 
-def _encode_category(graphs: Sequence[RawGraph], part: Part, attribute: Attribute) -> Tensor:
+def _encode(graphs: Sequence[RawGraph], part: Part, attribute: Attribute) -> Tensor:
+    """The channels of one attribute, [N, width]."""
+    name, width = attribute.name, attribute.width
     number = {category: k for k, category in enumerate(attribute.categories)}
     codes: list[int] = []
-    for graph, value in _values(graphs, part, attribute.name):
-        code = number.get(_category(value))
-        if code is None:
-            raise InputError(
-                f"Graph {graph.name}: the {part} attribute '{attribute.name}' is '{shown(value)}', "
-                f"but the model only knows {listing(attribute.categories)}."
-            )
-        codes.append(code)
-    index = torch.tensor(codes, dtype=torch.long)
-    return torch.nn.functional.one_hot(index, attribute.width).to(torch.float32)
-
-
-def _encode_numbers(graphs: Sequence[RawGraph], part: Part, attribute: Attribute) -> Tensor:
     rows: list[float] = []
-    for graph, value in _values(graphs, part, attribute.name):
+    for graph, value in _values(graphs, part, name):
+        if attribute.kind == "category":
+            code = number.get(_category(value))
+            if code is None:
+                raise InputError(
+                    f"Graph {graph.name}: the {part} attribute '{name}' is '{shown(value)}', "
+                    f"but the model only knows {listing(attribute.categories)}."
+                )
+            codes.append(code)
+            continue
         entries = value if isinstance(value, list | tuple) else (value,)
-        if len(entries) != attribute.width or isinstance(value, str):
-            what = f"not a {attribute.kind} of width {attribute.width}"
-            raise _differs(graph, part, attribute.name, what)
+        if len(entries) != width or isinstance(value, str):
+            raise _differs(graph, part, name, f"not a {attribute.kind} of width {width}")
         for entry in entries:
-            number = _finite(entry)
-            if number is None:
-                what = f"{shown(entry)}, not a finite number"
-                raise _differs(graph, part, attribute.name, what)
-            rows.append(number)
-    return torch.tensor(rows, dtype=torch.float32).reshape(-1, attribute.width)
+            channel = _finite(entry)
+            if channel is None:
+                raise _differs(graph, part, name, f"{shown(entry)}, not a finite number")
+            rows.append(channel)
+    if attribute.kind == "category":
+        index = torch.tensor(codes, dtype=torch.long)
+        return torch.nn.functional.one_hot(index, width).to(torch.float32)
+    return torch.tensor(rows, dtype=torch.float32).reshape(-1, width)
 
 
 def _finite(entry: object) -> float | None:
-    if not isinstance(entry, int | float):
-        return None
+    """The number that an entry is; None if it is none, or too large for float32."""
     try:
-        number = float(entry)
+        number = float(entry) if isinstance(entry, int | float) else math.nan
     except OverflowError:
         return None
-    return number if math.isfinite(number) and abs(number) < 3e38 else None
+    return number if abs(number) < 3e38 else None
 
 
 def _category(value: object) -> str:
@@ -221,12 +215,3 @@ def _differs(graph: RawGraph, part: Part, name: str, what: str) -> InputError:
 
 def _article(part: Part) -> str:
     return f"a{'n' if part == 'edge' else ''} {part}"
-
-
-def _attribute_dict(attribute: Attribute) -> dict[str, Any]:
-    return {
-        "name": attribute.name,
-        "kind": attribute.kind,
-        "width": attribute.width,
-        "categories": list(attribute.categories),
-    }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from smpgnn.data.raw_graph import RawEdge, RawGraph, assemble
@@ -28,8 +28,7 @@ _TYPES: dict[str, Callable[[str], object]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Key:
+class _Key(NamedTuple):
     """A declared attribute: its name, what it belongs to, its type and default."""
 
     name: str
@@ -38,26 +37,20 @@ class _Key:
     default: str | None
 
 
-def read_graphml(file: Path) -> Iterator[RawGraph]:
-    """Read each graph of the file; parallel edges are kept."""
-    root = _root(file)
+def read_graphml(file: Path, data: bytes) -> Iterator[RawGraph]:
+    """Read each graph of the file with the content `data`; parallel edges are kept."""
+    root = _root(file, data)
     keys = _keys(root, file)
     graphs = [child for child in root if _tag(child) == "graph"]
     if not graphs:
         raise InputError(f"{file} contains no <graph>: give a GraphML file with at least one.")
     for number, element in enumerate(graphs):
-        if len(graphs) == 1:
-            names: tuple[str, ...] = (file.name, file.stem)
-        else:
-            names = (f"{file.name}[{number}]", str(number))
+        alone = len(graphs) == 1
+        names = (file.name, file.stem) if alone else (f"{file.name}[{number}]", str(number))
         yield _graph(element, keys, file, names)
 
 
-def _root(file: Path) -> ElementTree.Element:
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read ({error.strerror or error}).") from error
+def _root(file: Path, data: bytes) -> ElementTree.Element:
     if b"<!ENTITY" in data.replace(b"\0", b""):  # in UTF-16, too
         # A few lines of entities can expand to gigabytes of text.
         raise InputError(f"{file} declares XML entities, which a graph does not need: remove them.")
@@ -135,16 +128,17 @@ def _values(
         if key.default is not None and key.owner in (owner, "all")
     }
     for child in element:
-        if _tag(child) == "data" and child.get("key") in keys:
-            texts[child.get("key", "")] = child.text or ""
+        name = child.get("key", "")
+        if _tag(child) == "data" and name in keys:
+            texts[name] = child.text or ""
     values: dict[str, object] = {}
-    for key_id, text in texts.items():
-        key = keys[key_id]
+    for name, text in texts.items():
+        key = keys[name]
         try:
-            values[key.name] = key.convert((text or "").strip())
+            values[key.name] = key.convert(text.strip())
         except ValueError as error:
             raise InputError(
-                f"{place}: attribute '{shown(key.name)}' is '{shown(text or '')}', which is not of "
+                f"{place}: attribute '{shown(key.name)}' is '{shown(text)}', which is not of "
                 "its declared type: correct the value or the type."
             ) from error
     return values

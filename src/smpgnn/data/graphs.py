@@ -1,4 +1,4 @@
-"""Convert the user's own graphs (PyTorch Geometric objects or files) to a GraphStore."""
+"""Read the user's own graphs, with their targets, from files to a GraphStore."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from smpgnn.data.graph_files import read_files
 from smpgnn.data.graph_schema import (
     GraphSchema,
     Level,
+    check_level,
     encode_attributes,
     infer_attributes,
 )
@@ -27,9 +28,7 @@ from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch_geometric.data import Data
 
-LEVELS = ("graph", "node")
 TARGET_NAMES = ("label", "y", "target", "class")
 GRAPH_COLUMNS = ("graph", "file", "filename", "name", "id")
 
@@ -73,8 +72,7 @@ def read_graphs(
     gives the same features and labels, and targets if all graphs have them; then `level`, `target`,
     `task` and the attribute arguments are ignored.
     """
-    if level not in LEVELS:
-        raise InputError(f"level is '{level}', but must be 'graph' or 'node'.")
+    check_level(level)
     if labels is not None and (level if schema is None else schema.level) == "node":
         raise InputError("labels has one row per graph: with level='node' use a node attribute.")
     table = None if labels is None else Path(labels)
@@ -136,86 +134,6 @@ def _shallow(path: str | Path) -> Iterator[None]:
         raise InputError(
             f"{path} contains values that are nested too deeply: flatten them."
         ) from error
-
-
-def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> GraphStore:
-    """Pack a PyG dataset or list of `Data`.
-
-    With level="graph" the `y` of a graph, of any shape, is one row of targets; with level="node" it
-    has one row per node and becomes `y_node`. Features must be finite real numbers or booleans;
-    integers are numbers (encode categories as one-hot first).
-    """
-    from torch_geometric.data import Data
-
-    if level not in LEVELS:
-        raise InputError(f"level is '{level}', but must be 'graph' or 'node'.")
-    packed: list[Any] = []
-    for number, graph in enumerate(dataset):
-        nodes = _checked(graph, number)
-        y = getattr(graph, "y", None)
-        per_node = getattr(graph, "y_node", None) if level == "node" and y is None else y
-        if level == "node" and per_node is not None and torch.as_tensor(per_node).dim() == 0:
-            raise InputError(f"Graph {number}: y is one number, but level='node' needs {nodes}.")
-        if level == "node" and per_node is not None and len(per_node) != nodes:
-            raise InputError(
-                f"Graph {number}: y has {len(per_node)} rows for {nodes} nodes: with level='node' "
-                "give one row per node, or use level='graph'."
-            )
-        packed.append(
-            Data(
-                x=graph.x,
-                edge_index=graph.edge_index.to(torch.long),
-                edge_attr=graph.edge_attr,
-                y=y if level == "graph" else None,
-                y_node=per_node if level == "node" else None,
-                num_nodes=nodes,
-            )
-        )
-    if level == "graph":
-        _refuse_node_targets(packed)
-    return GraphStore.from_data_list(packed)
-
-
-def _checked(graph: Any, number: int) -> int:
-    """Check the tensors of a PyG graph and return its number of nodes."""
-    edge_index = getattr(graph, "edge_index", None)
-    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
-        raise InputError(f"Graph {number} has no edge_index of shape [2, edges]: add one.")
-    if edge_index.is_floating_point() or edge_index.is_complex():
-        raise InputError(
-            f"Graph {number}: edge_index has type {edge_index.dtype}: convert it to torch.long."
-        )
-    x = getattr(graph, "x", None)
-    if x is None and "num_nodes" not in graph:
-        raise InputError(f"Graph {number} has neither x nor num_nodes: set num_nodes.")
-    nodes = int(graph.num_nodes)
-    if nodes == 0:
-        raise InputError(f"Graph {number} has no nodes: remove it or add a node.")
-    if edge_index.numel() and int(edge_index.min()) < 0:
-        raise InputError(
-            f"Graph {number}: edge_index contains the negative index {int(edge_index.min())}."
-        )
-    for name, rows in (("x", nodes), ("edge_attr", edge_index.size(1))):
-        value = getattr(graph, name, None)
-        if value is None:
-            continue
-        if not isinstance(value, Tensor) or value.is_complex() or value.dim() == 0:
-            raise InputError(
-                f"Graph {number}: {name} must be a tensor of real numbers, {rows} rows."
-            )
-        if value.size(0) != rows:
-            raise InputError(f"Graph {number}: {name} has {value.size(0)} rows, not {rows}.")
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            raise InputError(f"Graph {number}: {name} contains NaN or infinity: replace it.")
-    return nodes
-
-
-def _refuse_node_targets(graphs: Sequence[Any]) -> None:
-    """If the sizes of `y` differ and equal the node counts, the targets are those of nodes."""
-    widths = [torch.as_tensor(g.y).numel() for g in graphs if g.y is not None]
-    nodes = [g.num_nodes for g in graphs if g.y is not None]
-    if len(set(widths)) > 1 and widths == nodes:
-        raise InputError("Every graph's y has one row per node: use level='node'.")
 
 
 def _as_list(target: str | Sequence[str] | None) -> list[str] | None:
@@ -309,14 +227,10 @@ def _known_targets(
 
 def _pack(graphs: Sequence[RawGraph], schema: GraphSchema) -> GraphStore:
     edges = [edge for graph in graphs for edge in graph.edges]
-    return GraphStore(
-        node_ptr=_pointer([len(graph.nodes) for graph in graphs]),
-        edge_ptr=_pointer([len(graph.edges) for graph in graphs]),
+    return GraphStore.of_sizes(
+        [len(graph.nodes) for graph in graphs],
+        [len(graph.edges) for graph in graphs],
         edge_index=torch.tensor(edges, dtype=torch.long).reshape(-1, 2).T.contiguous(),
         x=encode_attributes(graphs, "node", schema.node_attributes),
         edge_attr=encode_attributes(graphs, "edge", schema.edge_attributes),
     )
-
-
-def _pointer(sizes: Sequence[int]) -> Tensor:
-    return torch.tensor([0, *sizes], dtype=torch.long).cumsum(0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.data.store import GraphStore
@@ -23,6 +23,15 @@ BOND_TYPES = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 MAX_CHARACTERS = 5_000
 # Limit for molecules with many symmetric stereo centres; about a second.
 _CIP_ITERATIONS = 1_250_000
+
+
+#: Molecules per conversion to tensors; limits how many codes are kept and sorted at a time.
+BLOCK = 20_000
+
+#: The codes of the atoms and of the bonds of a molecule, one per field.
+Codes = tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]
+#: The channel that each code of each field sets.
+Fields = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +80,9 @@ class MoleculeFeaturizer:
         kinds = (f"type {name.lower()}" for name in (*BOND_TYPES, "other"))
         return (*kinds, "conjugated", "ring", "stereo E", "stereo Z")
 
-    @property
-    def atom_channels(self) -> int:
-        return len(self.atom_features)
-
-    @property
-    def bond_channels(self) -> int:
-        return len(self.bond_features)
-
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """Graphs of the valid rows; `errors` has an entry for each invalid row."""
         Chem = require_rdkit()
-        from rdkit import rdBase
-
         element = _element_codes(Chem, self.elements)
         hybridisation = {
             getattr(Chem.HybridizationType, name): code for code, name in enumerate(HYBRIDISATIONS)
@@ -91,112 +90,109 @@ class MoleculeFeaturizer:
         bond_type = {getattr(Chem.BondType, name): code for code, name in enumerate(BOND_TYPES)}
         other_element, other_hybridisation = len(self.elements), len(HYBRIDISATIONS)
         low, high, other_bond = CHARGES[0], CHARGES[-1], len(BOND_TYPES)
-        collector = GraphCollector(
-            atom_columns=(
-                one_hot(len(self.elements) + 1),
-                one_hot(len(CHARGES)),
-                one_hot(MAX_HYDROGENS + 1),
-                one_hot(len(HYBRIDISATIONS) + 1),
-                flags(1),
-                flags(2),
-            ),
-            bond_columns=(one_hot(len(BOND_TYPES) + 1), flags(1), flags(1), flags(2)),
+
+        def codes(molecule: Any, text: str) -> Codes:
+            atom_stereo, bond_stereo = _stereo(molecule, text)
+            atoms = [
+                (
+                    element.get(atom.GetAtomicNum(), other_element),
+                    min(max(atom.GetFormalCharge(), low), high) - low,
+                    min(atom.GetTotalNumHs(), MAX_HYDROGENS),
+                    hybridisation.get(atom.GetHybridization(), other_hybridisation),
+                    atom.GetIsAromatic(),
+                    atom_stereo.get(number, 0),
+                )
+                for number, atom in enumerate(atoms_of(molecule))
+            ]
+            bonds = [
+                (
+                    bond_type.get(bond.GetBondType(), other_bond),
+                    bond.GetIsConjugated(),
+                    bond.IsInRing(),
+                    bond_stereo.get(number, 0),
+                )
+                for number, bond in enumerate(bonds_of(molecule))
+            ]
+            return atoms, bonds
+
+        atom_fields = (
+            one_hot(len(self.elements) + 1),
+            one_hot(len(CHARGES)),
+            one_hot(MAX_HYDROGENS + 1),
+            one_hot(len(HYBRIDISATIONS) + 1),
+            flags(1),
+            flags(2),
         )
-        with rdBase.BlockLogs():
-            for row, text in enumerate(smiles):
-                molecule, reason = read_molecule(Chem, text, self.max_atoms)
-                if molecule is None:
-                    collector.errors[row] = reason
-                    continue
-                atom_stereo, bond_stereo = _stereo(molecule, text or "")
-                atoms: list[int] = []
-                for number, atom in enumerate(atoms_of(molecule)):
-                    atoms += (
-                        element.get(atom.GetAtomicNum(), other_element),
-                        min(max(atom.GetFormalCharge(), low), high) - low,
-                        min(atom.GetTotalNumHs(), MAX_HYDROGENS),
-                        hybridisation.get(atom.GetHybridization(), other_hybridisation),
-                        atom.GetIsAromatic(),
-                        atom_stereo.get(number, 0),
-                    )
-                ends: list[int] = []
-                bonds: list[int] = []
-                for number, bond in enumerate(bonds_of(molecule)):
-                    ends += (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-                    bonds += (
-                        bond_type.get(bond.GetBondType(), other_bond),
-                        bond.GetIsConjugated(),
-                        bond.IsInRing(),
-                        bond_stereo.get(number, 0),
-                    )
-                collector.add(row, atoms, ends, bonds)
-        return collector.table()
+        bond_fields = (one_hot(len(BOND_TYPES) + 1), flags(1), flags(1), flags(2))
+        return molecule_table(smiles, codes, atom_fields, bond_fields, self.max_atoms)
 
 
-class GraphCollector:
-    """Collects codes of molecules in flat arrays and converts them to one-hot tensors.
+def molecule_table(
+    smiles: Iterable[str | None],
+    codes: Callable[[Any, str], Codes | str],
+    atom_fields: Fields,
+    bond_fields: Fields,
+    max_atoms: int | None = None,
+) -> MoleculeTable:
+    """The graphs of SMILES, with one-hot features.
 
-    Code c of field f sets the channel `columns[f][c]` of that field (-1: none).
+    Each bond is two directed edges; edges are sorted by source, then target.
+
+    Args:
+        codes: the codes of the atoms and of the bonds of a molecule, one per field; or the reason
+            why the molecule cannot be encoded.
+        atom_fields, bond_fields: code c of field f sets channel `fields[f][c]` (-1: none).
     """
+    Chem = require_rdkit()
+    from rdkit import rdBase
 
-    # Molecules per conversion: limits how many codes are kept and sorted at a time.
-    block = 20_000
+    rows: list[int] = []
+    errors: dict[int, str] = {}
+    parts: list[GraphStore] = []
+    block: list[tuple[Any, Any, Any]] = []
+    with rdBase.BlockLogs():
+        for row, text in enumerate(smiles):
+            molecule, reason = read_molecule(Chem, text, max_atoms)
+            found = reason if molecule is None else codes(molecule, str(text))
+            if isinstance(found, str):
+                errors[row] = found
+                continue
+            ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds_of(molecule)]
+            rows.append(row)
+            # Arrays: lists of Python numbers would need several times the memory.
+            atoms, bonds = (np.array(rows_of, dtype=np.int8) for rows_of in found)
+            block.append((np.array(ends, dtype=np.int32), atoms, bonds))
+            if len(block) == BLOCK:
+                parts.append(_packed(block, atom_fields, bond_fields))
+                block = []
+    parts.append(_packed(block, atom_fields, bond_fields))
+    return MoleculeTable(GraphStore.concat(parts), torch.tensor(rows, dtype=torch.long), errors)
 
-    def __init__(
-        self, atom_columns: Sequence[Sequence[int]], bond_columns: Sequence[Sequence[int]]
-    ) -> None:
-        self.errors: dict[int, str] = {}
-        self._atom_columns, self._bond_columns = atom_columns, bond_columns
-        self._rows, self._num_atoms, self._num_bonds = array("q"), array("q"), array("q")
-        self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._clear()
 
-    def add(
-        self, row: int, atoms: Sequence[int], ends: Sequence[int], bonds: Sequence[int]
-    ) -> None:
-        """Add a molecule: codes of its atoms, begin and end of its bonds, codes of its bonds."""
-        self._rows.append(row)
-        self._num_atoms.append(len(atoms) // len(self._atom_columns))
-        self._num_bonds.append(len(ends) // 2)
-        self._atoms.extend(atoms)
-        self._ends.extend(ends)
-        self._bonds.extend(bonds)
-        if len(self._rows) - self._start == self.block:
-            self._convert()
+def _packed(
+    molecules: Sequence[tuple[Any, Any, Any]], atom_fields: Fields, bond_fields: Fields
+) -> GraphStore:
+    """The graphs of molecules, given as ends of bonds, codes of atoms and codes of bonds."""
 
-    def table(self) -> MoleculeTable:
-        self._convert()
-        x, edge_index, edge_attr = zip(*self._parts, strict=True)
-        store = GraphStore(
-            node_ptr=_pointer(np.array(self._num_atoms, dtype=np.int64)),
-            edge_ptr=_pointer(2 * np.array(self._num_bonds, dtype=np.int64)),
-            edge_index=torch.cat(edge_index, dim=1),
-            x=torch.cat(x),
-            edge_attr=torch.cat(edge_attr),
-        )
-        index = torch.from_numpy(np.array(self._rows, dtype=np.int64))
-        return MoleculeTable(store=store, index=index, errors=self.errors)
+    def joined(position: int, width: int) -> NDArray[Any]:
+        empty = np.empty((0, width), dtype=np.int8)
+        return np.concatenate([empty, *(m[position].reshape(-1, width) for m in molecules)])
 
-    def _convert(self) -> None:
-        num_bonds = np.array(self._num_bonds[self._start :], dtype=np.int64)
-        atoms = np.array(self._atoms, dtype=np.int8).reshape(-1, len(self._atom_columns))
-        bonds = np.array(self._bonds, dtype=np.int8).reshape(-1, len(self._bond_columns))
-        ends = np.array(self._ends, dtype=np.int32).reshape(-1, 2)
-        graph = np.tile(np.repeat(np.arange(len(num_bonds)), num_bonds), 2)
-        source = np.concatenate([ends[:, 0], ends[:, 1]])
-        target = np.concatenate([ends[:, 1], ends[:, 0]])
-        order = np.lexsort((target, source, graph))
-        x = torch.from_numpy(_encode(atoms, self._atom_columns))
-        edge_index = torch.from_numpy(np.stack([source[order], target[order]]))
-        bond_of_edge = order % max(len(bonds), 1)
-        edge_attr = torch.from_numpy(_encode(bonds, self._bond_columns)[bond_of_edge])
-        self._parts.append((x, edge_index, edge_attr))
-        self._clear()
-
-    def _clear(self) -> None:
-        self._start = len(self._rows)
-        # Typed arrays: lists of Python numbers would need several times the memory.
-        self._atoms, self._bonds, self._ends = array("b"), array("b"), array("i")
+    ends, atoms, bonds = joined(0, 2), joined(1, len(atom_fields)), joined(2, len(bond_fields))
+    num_atoms, num_bonds = (
+        np.array([len(m[position]) for m in molecules], dtype=np.int64) for position in (1, 0)
+    )
+    graph = np.tile(np.repeat(np.arange(len(molecules)), num_bonds), 2)
+    source, target = np.concatenate([ends, ends[:, ::-1]]).astype(np.int32).T
+    order = np.lexsort((target, source, graph))
+    bond_of_edge = order % max(len(bonds), 1)
+    return GraphStore.of_sizes(
+        num_atoms,
+        2 * num_bonds,
+        edge_index=torch.from_numpy(np.stack([source[order], target[order]])),
+        x=torch.from_numpy(_encoded(atoms, atom_fields)),
+        edge_attr=torch.from_numpy(_encoded(bonds, bond_fields)[bond_of_edge]),
+    )
 
 
 def require_rdkit() -> Any:
@@ -277,18 +273,15 @@ def _stereo(molecule: Any, text: str) -> tuple[dict[int, int], dict[int, int]]:
     except RuntimeError:
         return {}, {}  # too symmetric to label: ignore the stereo marks
     codes = {"R": 1, "r": 1, "E": 1, "S": 2, "s": 2, "Z": 2}
-    return (
-        {
-            number: codes.get(atom.GetProp("_CIPCode"), 0)
-            for number, atom in enumerate(atoms_of(molecule))
-            if atom.HasProp("_CIPCode")
-        },
-        {
-            number: codes.get(bond.GetProp("_CIPCode"), 0)
-            for number, bond in enumerate(bonds_of(molecule))
-            if bond.HasProp("_CIPCode")
-        },
-    )
+
+    def labelled(items: Iterator[Any]) -> dict[int, int]:
+        return {
+            number: codes.get(item.GetProp("_CIPCode"), 0)
+            for number, item in enumerate(items)
+            if item.HasProp("_CIPCode")
+        }
+
+    return labelled(atoms_of(molecule)), labelled(bonds_of(molecule))
 
 
 def one_hot(width: int) -> Sequence[int]:
@@ -301,19 +294,13 @@ def flags(width: int) -> Sequence[int]:
     return range(-1, width)
 
 
-def _encode(
-    codes: np.ndarray[Any, np.dtype[np.int8]], columns: Sequence[Sequence[int]]
-) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    widths = [max(field) + 1 for field in columns]
+def _encoded(codes: NDArray[np.int8], fields: Fields) -> NDArray[np.uint8]:
+    widths = [max(field) + 1 for field in fields]
     encoded = np.zeros((len(codes), sum(widths)), dtype=np.uint8)
     start = 0
-    for field, (channels, width) in enumerate(zip(columns, widths, strict=True)):
-        channel = np.asarray(channels)[codes[:, field]]
+    for number, (field, width) in enumerate(zip(fields, widths, strict=True)):
+        channel = np.asarray(field)[codes[:, number]]
         rows = np.flatnonzero(channel >= 0)
         encoded[rows, start + channel[rows]] = 1
         start += width
     return encoded
-
-
-def _pointer(sizes: np.ndarray[Any, np.dtype[np.int64]]) -> Tensor:
-    return torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))

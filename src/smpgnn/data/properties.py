@@ -8,7 +8,7 @@ component), spectral radius of the adjacency matrix.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,8 +24,6 @@ from smpgnn.errors import InputError
 Connected = Literal["published", "correct"]
 
 CONNECTED: tuple[Connected, ...] = ("published", "correct")
-NODE_TARGETS = ("distance", "eccentricity", "laplacian")
-GRAPH_TARGETS = ("connected", "diameter", "spectral radius")
 PUBLISHED_SEED = 1234
 
 _TRAIN = (range(15, 25), 512)
@@ -59,7 +57,7 @@ def property_graphs(
             published data, which use an even power of the adjacency matrix; "correct" is true for
             all connected graphs.
     """
-    return _generate(sizes, graphs_per_size, seed, connected)[0].store()
+    return _generate(sizes, graphs_per_size, seed, connected)[0]
 
 
 def property_splits(*, seed: int = PUBLISHED_SEED, connected: Connected = "published") -> Splits:
@@ -67,7 +65,8 @@ def property_splits(*, seed: int = PUBLISHED_SEED, connected: Connected = "publi
 
     The default seed gives the published graphs.
     """
-    return _Benchmark.drawn(seed, connected).splits()
+    train, val, test = _generate_all((_TRAIN, _VAL, _TEST), seed, connected)
+    return Splits(*(_divided(store, train) for store in (train, val, test)))
 
 
 def extrapolation_splits(
@@ -80,96 +79,32 @@ def extrapolation_splits(
 
     Their targets, too, are divided by the maxima over the training graphs.
     """
-    benchmark = _Benchmark.drawn(seed, connected)
-    seed, larger = benchmark.seed, {}
-    for sizes in _LARGER:
-        graphs, seed = _generate(sizes, graphs_per_size, seed, connected)
-        larger[f"{sizes[0]}-{sizes[-1]}"] = benchmark.divided(graphs)
-    return Extrapolation(benchmark.splits(), larger)
+    larger = [(sizes, graphs_per_size) for sizes in _LARGER]
+    train, *others = _generate_all((_TRAIN, _VAL, _TEST, *larger), seed, connected)
+    train, val, test, *stores = (_divided(store, train) for store in (train, *others))
+    names = [f"{sizes[0]}-{sizes[-1]}" for sizes in _LARGER]
+    return Extrapolation(Splits(train, val, test), dict(zip(names, stores, strict=True)))
 
 
-def log_mse_by_size(prediction: Tensor, target: Tensor, size: Tensor) -> Tensor:
-    """The metric of the benchmark, [T]: log10 of the squared error, averaged over graph sizes.
-
-    Shapes: prediction, target [R, T]; size [R], the number of nodes of each row's graph (a row
-    is a graph or a node, depending on the targets).
-    """
-    if prediction.shape != target.shape or size.shape != target.shape[:1]:
-        raise InputError(
-            f"log_mse_by_size: prediction {list(prediction.shape)}, target {list(target.shape)} "
-            f"and size {list(size.shape)} must be [R, T], [R, T] and [R]."
-        )
-    count = torch.bincount(size)
-    error = (prediction.double() - target.double()).square()
-    total = error.new_zeros(count.numel(), error.size(1)).index_add_(0, size, error)
-    present = count > 0
-    return (total[present] / count[present, None]).mean(0).log10()
-
-
-# --- generation ---
-
-
-@dataclass(frozen=True, eq=False)
-class _Solved:
-    """Graphs with inputs and unscaled targets; sizes [G], ends of the edges [E, 2]."""
-
-    num_nodes: Tensor
-    num_edges: Tensor
-    ends: Tensor
-    x: Tensor
-    y_node: Tensor
-    y: Tensor
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Solved]) -> _Solved:
-        return cls(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(cls)))
-
-    def store(
-        self, node_scale: Tensor | float = 1.0, graph_scale: Tensor | float = 1.0
-    ) -> GraphStore:
-        """The graphs with their targets divided by the scales, [3] each."""
-        return GraphStore(
-            node_ptr=_pointer(self.num_nodes),
-            edge_ptr=_pointer(self.num_edges),
-            edge_index=self.ends.T.contiguous(),
-            x=self.x,
-            y_node=self.y_node / node_scale,
-            y=self.y / graph_scale,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Benchmark:
-    """The three splits with unscaled targets, and the last seed used for them."""
-
-    train: _Solved
-    val: _Solved
-    test: _Solved
-    seed: int
-
-    @classmethod
-    def drawn(cls, seed: int, connected: Connected) -> _Benchmark:
-        train, seed = _generate(*_TRAIN, seed, connected)
-        val, seed = _generate(*_VAL, seed, connected)
-        test, seed = _generate(*_TEST, seed, connected)
-        return cls(train, val, test, seed)
-
-    def divided(self, graphs: _Solved) -> GraphStore:
-        """These graphs with their targets divided by the maxima over the training graphs."""
-        return graphs.store(self.train.y_node.amax(0), self.train.y.amax(0))
-
-    def splits(self) -> Splits:
-        return Splits(self.divided(self.train), self.divided(self.val), self.divided(self.test))
+def _generate_all(
+    parts: Sequence[tuple[Sequence[int], int]], seed: int, connected: Connected
+) -> list[GraphStore]:
+    """Parts of a data set, each drawn with the seeds that follow those of the part before."""
+    stores = []
+    for sizes, count in parts:
+        store, seed = _generate(sizes, count, seed, connected)
+        stores.append(store)
+    return stores
 
 
 def _generate(
     sizes: Sequence[int], count: int, seed: int, connected: Connected
-) -> tuple[_Solved, int]:
-    """Graphs of each of these sizes, and the last seed used."""
+) -> tuple[GraphStore, int]:
+    """`count` graphs of each size with unscaled targets, and the last seed used."""
     if connected not in CONNECTED:
         raise InputError(f"connected is {connected!r}, but it must be one of {CONNECTED}.")
-    if len(sizes) == 0 or min(sizes) < 2:
-        raise InputError(f"sizes is {list(sizes)}, but every size must be at least 2.")
+    if len(sizes) == 0 or min(sizes) < 3:  # no seed gives an Erdős-Rényi graph of two nodes
+        raise InputError(f"sizes is {list(sizes)}, but every size must be at least 3.")
     if count < 1:
         raise InputError(f"graphs_per_size is {count}, but it must be at least 1.")
     if not 0 <= seed < 2**31:
@@ -178,10 +113,19 @@ def _generate(
     for n in sizes:
         graphs, seed = draw_graphs(n, count, seed)
         parts.append(_solve(graphs, connected))
-    return _Solved.joined(parts), seed
+    return GraphStore.concat(parts), seed
 
 
-def _solve(graphs: RandomGraphs, connected: Connected) -> _Solved:
+def _divided(store: GraphStore, train: GraphStore) -> GraphStore:
+    """The graphs with their targets divided by the maxima over the training graphs."""
+    assert store.y is not None
+    assert store.y_node is not None
+    assert train.y is not None
+    assert train.y_node is not None
+    return replace(store, y=store.y / train.y.amax(0), y_node=store.y_node / train.y_node.amax(0))
+
+
+def _solve(graphs: RandomGraphs, connected: Connected) -> GraphStore:
     """Inputs and targets of graphs of one size."""
     count, n = graphs.value.shape
     adjacency = graphs.adjacency.astype(np.float64)
@@ -198,14 +142,14 @@ def _solve(graphs: RandomGraphs, connected: Connected) -> _Solved:
     marker = np.zeros((count, n))
     marker[each, graphs.source] = 1
     y_node = np.stack([distance[each, graphs.source], eccentricity, laplacian], axis=2)
-    y = np.stack([label, eccentricity.max(axis=1), radius], axis=1)
-    return _Solved(
-        num_nodes=torch.full((count,), n),
-        num_edges=torch.from_numpy(graphs.adjacency.sum(axis=(1, 2), dtype=np.int64)),
-        ends=torch.from_numpy(np.argwhere(graphs.adjacency)[:, 1:].astype(np.int64)),
+    graph, source, target = graphs.adjacency.nonzero()
+    return GraphStore.of_sizes(
+        np.full(count, n),
+        np.bincount(graph, minlength=count),
+        edge_index=torch.from_numpy(np.stack([source, target])),
         x=_float(np.stack([marker, graphs.value], axis=2)).view(-1, 2),
         y_node=_float(y_node).view(-1, 3),
-        y=_float(y),
+        y=_float(np.stack([label, eccentricity.max(axis=1), radius], axis=1)),
     )
 
 
@@ -226,10 +170,6 @@ def _bipartite(adjacency: NDArray[np.uint8], distance: NDArray[np.int64]) -> NDA
     level = distance[:, 0]
     within = (level[:, :, None] == level[:, None, :]) & (adjacency > 0)
     return np.asarray(~within.any(axis=(1, 2)))
-
-
-def _pointer(sizes: Tensor) -> Tensor:
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 def _float(array: NDArray[Any]) -> Tensor:

@@ -34,15 +34,10 @@ class RandomGraphs:
 class _Streams:
     """Python's and NumPy's generators with the same seed."""
 
-    def __init__(self) -> None:
-        self.python = random.Random(0)
-        self.numpy = np.random.RandomState(0)
-        self.seed = 0
-
-    def reseed(self, seed: int) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.python.seed(seed)
-        self.numpy.seed(seed)
+        self.python = random.Random(seed)
+        self.numpy = np.random.RandomState(seed)
 
 
 def draw_graphs(n: int, count: int, seed: int) -> tuple[RandomGraphs, int]:
@@ -50,12 +45,11 @@ def draw_graphs(n: int, count: int, seed: int) -> tuple[RandomGraphs, int]:
     adjacency = np.empty((count, n, n), dtype=np.uint8)
     value = np.empty((count, n))
     source = np.empty(count, dtype=np.int64)
-    streams = _Streams()
     for g in range(count):
-        streams.reseed(seed := seed + 1)
+        streams = _Streams(seed := seed + 1)
         kind = _BUILDERS[streams.numpy.choice(len(_BUILDERS), p=_PROBABILITIES)]
         while (drawn := _attempt(kind, n, streams)) is None:
-            streams.reseed(seed := seed + 1)
+            streams = _Streams(seed := seed + 1)
         adjacency[g], value[g] = drawn
         source[g] = streams.numpy.randint(0, n)
     return RandomGraphs(adjacency, value, source), seed

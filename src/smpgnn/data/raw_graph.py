@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from smpgnn.errors import InputError, readable, shown
 
@@ -21,15 +22,14 @@ class RawGraph:
     node_values: list[Mapping[str, object]]
     edges: list[tuple[int, int]]
     edge_values: list[Mapping[str, object]]
-    attributes: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, object]
 
     @property
     def name(self) -> str:
         return self.names[0]
 
 
-@dataclass(frozen=True, eq=False)
-class RawEdge:
+class RawEdge(NamedTuple):
     """An edge as written in the file, with its place for messages."""
 
     source: Hashable

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.data.molecules import read_molecule, require_rdkit
@@ -17,14 +18,9 @@ from smpgnn.errors import InputError, shown
 FRACTIONS = (0.8, 0.1, 0.1)
 PARTS = ("train", "val", "test")
 _NAMES = {
-    "train": 0,
-    "training": 0,
-    "val": 1,
-    "valid": 1,
-    "validation": 1,
-    "dev": 1,
-    "test": 2,
-    "testing": 2,
+    name: number
+    for number, names in enumerate(("train training", "val valid validation dev", "test testing"))
+    for name in names.split()
 }
 
 
@@ -71,7 +67,7 @@ def stratified_split(
         elif len(rows) == 2:
             part[shuffled[1]] = 2 - pairs % 2
             pairs += 1
-    return _nonempty(_split(part), f"{len(values)} rows in {len(groups)} classes", "a random split")
+    return _split(part, f"{len(values)} rows in {len(groups)} classes")
 
 
 def scaffold_split(
@@ -95,8 +91,7 @@ def scaffold_split(
         where = next((p for p in range(3) if len(rows) <= capacity[p]), 0)
         capacity[where] -= len(rows)
         part[rows] = where
-    what = f"{len(smiles)} molecules with {len(groups)} scaffolds"
-    return _nonempty(_split(part), what, "a random split")
+    return _split(part, f"{len(smiles)} molecules with {len(groups)} scaffolds")
 
 
 def given_split(
@@ -145,15 +140,13 @@ def _sizes(n: int, fractions: Sequence[float]) -> tuple[int, int, int]:
     return n - val - test, val, test
 
 
-def _split(part: np.ndarray[Any, Any]) -> Split:
-    return Split(*(torch.from_numpy(np.flatnonzero(part == p)) for p in range(3)))
-
-
-def _nonempty(split: Split, what: str, instead: str) -> Split:
+def _split(part: NDArray[Any], what: str = "") -> Split:
+    """The rows of each split, given the split of each row; `what` names the rows in messages."""
+    split = Split(*(torch.from_numpy(np.flatnonzero(part == p)) for p in range(3)))
     for name, rows in zip(PARTS, split, strict=True):
-        if rows.numel() == 0:
+        if what and rows.numel() == 0:
             raise InputError(
-                f"{what} leave the split '{name}' empty: give more rows or use {instead}."
+                f"{what} leave the split '{name}' empty: give more rows or use a random split."
             )
     return split
 
@@ -163,6 +156,8 @@ def _missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # comparing pandas' NA gives NA
         return True
+    except ValueError:  # comparing arrays gives an array
+        return False
 
 
 def _scaffolds(smiles: Sequence[str]) -> list[str]:
@@ -179,9 +174,6 @@ def _scaffolds(smiles: Sequence[str]) -> list[str]:
                 raise InputError(f"Row {row + 1} has no scaffold because {reason}: remove the row.")
             try:
                 found.append(murcko.MurckoScaffoldSmiles(mol=molecule))
-            except (
-                ValueError,
-                RuntimeError,
-            ):  # RDKit fails on a few molecules; use the molecule itself
+            except (ValueError, RuntimeError):  # of a few molecules: use the molecule itself
                 found.append(Chem.MolToSmiles(molecule, isomericSmiles=False))
     return found

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.errors import InputError
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+Sizes = Tensor | NDArray[np.integer[Any]] | Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,53 +130,37 @@ class GraphStore:
             y_node=part.y_node,
         )
 
-    def graph(self, g: int) -> Data:
-        """Graph g as a PyG `Data`."""
-        from torch_geometric.data import Data
-
-        one = self.batch([g])
-        return Data(
-            x=one.x,
-            edge_index=one.edge_index,
-            edge_attr=one.edge_attr,
-            y=one.y,
-            y_node=one.y_node,
-            num_nodes=one.num_nodes,
-        )
+    @classmethod
+    def of_sizes(cls, num_nodes: Sizes, num_edges: Sizes, **tensors: Tensor | None) -> GraphStore:
+        """The store of graphs with these numbers of nodes and directed edges, [G] each."""
+        node_ptr, edge_ptr = (pointer(torch.as_tensor(s).long()) for s in (num_nodes, num_edges))
+        return cls(node_ptr, edge_ptr, **tensors)  # type: ignore[arg-type]
 
     @classmethod
-    def from_data_list(cls, graphs: Sequence[Data]) -> GraphStore:
-        """Pack PyG graphs: `x`, `edge_attr`, `y` (per graph) and `y_node`, if all have them."""
-        if len(graphs) == 0:
-            raise InputError("The list contains no graphs: give at least one.")
-        sizes = torch.tensor([int(g.num_nodes or 0) for g in graphs])
-        edges = torch.tensor([int(g.edge_index.size(1)) for g in graphs])
-        for number, graph in enumerate(graphs):
-            top = int(graph.edge_index.max()) if graph.edge_index.numel() else -1
-            if top >= int(sizes[number]):
-                raise InputError(
-                    f"Graph {number}: edge_index contains node {top}, "
-                    f"but the graph has {int(sizes[number])} nodes."
-                )
-        return cls(
-            node_ptr=_pointer(sizes),
-            edge_ptr=_pointer(edges),
-            edge_index=torch.cat([g.edge_index for g in graphs], dim=1),
-            x=_gather(graphs, "x"),
-            edge_attr=_gather(graphs, "edge_attr"),
-            y=_gather(graphs, "y", row_of_graph=True),
-            y_node=_gather(graphs, "y_node"),
+    def concat(cls, stores: Sequence[GraphStore]) -> GraphStore:
+        """The graphs of several stores with the same fields, in order."""
+
+        def joined(name: str, dim: int = 0) -> Tensor | None:
+            values = [getattr(store, name) for store in stores]
+            return None if values[0] is None else torch.cat(values, dim)
+
+        return cls.of_sizes(
+            torch.cat([store.num_nodes for store in stores]),
+            torch.cat([store.num_edges for store in stores]),
+            edge_index=joined("edge_index", dim=1),
+            **{name: joined(name) for name in ("x", "edge_attr", "y", "y_node")},
         )
 
 
-def _pointer(sizes: Tensor) -> Tensor:
+def pointer(sizes: Tensor) -> Tensor:
+    """Where each of the consecutive segments starts, and where the last ends, [G + 1]."""
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 def _expand(ptr: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """The pointer of the selected segments and the indices of their entries."""
     start, size = ptr[index], ptr[index + 1] - ptr[index]
-    new_ptr = _pointer(size)
+    new_ptr = pointer(size)
     total = int(new_ptr[-1])
     shift = (start - new_ptr[:-1]).repeat_interleave(size, output_size=total)
     return new_ptr, torch.arange(total, device=ptr.device) + shift
@@ -193,26 +178,3 @@ def _moved(
         for f in fields(item)
         if isinstance(value := getattr(item, f.name), Tensor)
     }
-
-
-def _gather(graphs: Sequence[Data], name: str, row_of_graph: bool = False) -> Tensor | None:
-    values = [getattr(graph, name, None) for graph in graphs]
-    present = [value is not None for value in values]
-    if not any(present):
-        return None
-    if not all(present):
-        raise InputError(
-            f"Graph {present.index(False)} has no '{name}', but other graphs have: "
-            "add it to all or to none."
-        )
-    rows: list[Tensor] = []
-    for number, value in enumerate(values):
-        tensor = torch.as_tensor(value)
-        tensor = tensor.reshape(1, -1) if row_of_graph else tensor.reshape(tensor.size(0), -1)
-        if rows and tensor.size(1) != rows[0].size(1):
-            raise InputError(
-                f"Graph {number}: '{name}' has {tensor.size(1)} columns, "
-                f"but that of the first graph has {rows[0].size(1)}."
-            )
-        rows.append(tensor)
-    return torch.cat(rows)

@@ -8,7 +8,6 @@ import gzip
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from smpgnn.files import Replacement
@@ -29,58 +28,42 @@ class AtomicCsvWriter:
         self.columns = list(columns)
         self.rows = 0
         self._separator = "\t" if ".tsv" in self.path.suffixes else ","
-        self._new: Replacement | None = None
         self._stream: io.TextIOBase | None = None
 
     def __enter__(self) -> Self:
         import pandas as pd
 
         self._new = Replacement(self.path)
-        try:
-            # Names may contain lone surrogates, which UTF-8 cannot encode.
-            options: Any = {"encoding": "utf-8", "newline": "", "errors": "backslashreplace"}
+        # Names may contain lone surrogates, which UTF-8 cannot encode.
+        options: Any = {"encoding": "utf-8", "newline": "", "errors": "backslashreplace"}
+        with contextlib.ExitStack() as on_failure, self._new.reported():
+            on_failure.callback(self._discard)
             if self.path.suffix == ".gz":
                 self._stream = gzip.open(self._new.part, "wt", **options)
             else:
                 self._stream = self._new.part.open("w", **options)
             self._append(pd.DataFrame(columns=self.columns), header=True)
-        except OSError as error:
-            self._discard()
-            raise self._new.failure(error) from error
-        except BaseException:
-            self._discard()
-            raise
+            on_failure.pop_all()
         return self
 
     def write(self, frame: pd.DataFrame) -> None:
         """Append the writer's columns of `frame`; the index is not written."""
-        try:
+        if self._stream is None:
+            raise RuntimeError("AtomicCsvWriter is used outside its with block.")
+        with self._new.reported():
             self._append(frame[self.columns], header=False)
-        except OSError as error:
-            assert self._new is not None
-            raise self._new.failure(error) from error
         self.rows += len(frame)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._new is not None
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None:
-                assert self._stream is not None
-                self._stream.close()
+            if kind is None and self._stream is not None:
+                with self._new.reported():
+                    self._stream.close()
                 self._new.commit()
-        except OSError as failure:
-            raise self._new.failure(failure) from failure
         finally:
             self._discard()
 
     def _append(self, frame: pd.DataFrame, header: bool) -> None:
-        if self._stream is None:
-            raise RuntimeError("AtomicCsvWriter is used outside its with block.")
         # Python's csv does not quote a lone carriage return, at which readers end the row.
         texts = frame.select_dtypes(exclude="number")
         risky = any("\r" in str(cell) for name in texts for cell in texts[name])
@@ -94,10 +77,8 @@ class AtomicCsvWriter:
         )
 
     def _discard(self) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # closing flushes the file, which fails again on a full disk
+        # Closing flushes the file, which fails again on a full disk.
+        with contextlib.suppress(OSError):
             if self._stream is not None:
                 self._stream.close()
-        assert self._new is not None
         self._new.discard()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.data.tables import listing, require_columns
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Task = Literal["regression", "classification"]
+Values = NDArray[np.float64]
 TASKS = ("auto", "regression", "classification")
 # Text for missing values; for numbers also 'none', which may be the name of a class.
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>"})
@@ -38,27 +41,6 @@ class TargetSpec:
     task: Task
     names: tuple[str, ...]
     classes: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def num_classes(self) -> int:
-        """Classes of a single-column classification; 2 for several columns; 0 for regression."""
-        return max((len(labels) for labels in self.classes), default=0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "task": self.task,
-            "names": list(self.names),
-            "classes": [list(labels) for labels in self.classes],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TargetSpec:
-        return cls(
-            task=values["task"],
-            names=tuple(values["names"]),
-            classes=tuple(tuple(labels) for labels in values["classes"]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,25 +68,22 @@ def parse_targets(
     if len(names) == 0:
         raise InputError("No target column is given: name at least one.")
     chosen = require_columns(names, list(frame.columns), source)
-    texts = [_texts(frame[name]) for name in chosen]
-    for name, column in zip(chosen, texts, strict=True):
-        if all(text.casefold() in _MISSING for text in column):
+    columns = {name: _texts(frame[name]) for name in chosen}
+    for name, texts in columns.items():
+        if not _known(texts):
             raise InputError(f"{source}: target '{name}' has no value in any row: fill the column.")
     if task == "auto":
-        task = _guess(texts)
+        task = _guess(columns.values())
     if task == "regression":
         spec = TargetSpec("regression", chosen)
-        values = encode_targets(frame, spec, source=source)
-        for name, column_values in zip(chosen, values.T, strict=True):
-            _refuse_constant(name, column_values, source)
-            _refuse_lost(frame, name, column_values, source)
-        return Targets(values, spec)
-    classes = tuple(
-        _classes(name, column, len(chosen), source)
-        for name, column in zip(chosen, texts, strict=True)
-    )
-    spec = TargetSpec("classification", chosen, classes)
-    return Targets(encode_targets(frame, spec, source=source), spec)
+    else:
+        classes = (_classes(name, texts, len(chosen), source) for name, texts in columns.items())
+        spec = TargetSpec("classification", chosen, tuple(classes))
+    values = encode_targets(frame, spec, source=source)
+    if task == "regression":
+        for name, column in zip(chosen, values.T, strict=True):
+            _refuse_constant(frame, name, column, source)
+    return Targets(values, spec)
 
 
 def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the table") -> Tensor:
@@ -113,10 +92,11 @@ def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the 
     values = np.empty((len(frame), len(spec.names)))
     for column, name in enumerate(spec.names):
         texts = _texts(frame[name])
+        where = partial(_where, frame, name, texts, source)
         if spec.task == "regression":
-            values[:, column] = _numbers(frame, name, texts, source)
+            values[:, column] = _numbers(texts, where)
         else:
-            values[:, column] = _class_numbers(frame, name, texts, spec.classes[column], source)
+            values[:, column] = _class_numbers(texts, spec.classes[column], where)
     return torch.from_numpy(values)
 
 
@@ -131,18 +111,27 @@ def _texts(column: pd.Series[Any]) -> list[str]:
     return ["" if gap else str(v).strip() for v, gap in zip(column.tolist(), missing, strict=True)]
 
 
-def _to_numbers(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _to_numbers(texts: Sequence[str]) -> Values:
     """The texts as numbers, NaN if they are none."""
     import pandas as pd
 
     numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-    return cast("np.ndarray[Any, np.dtype[np.float64]]", numbers.to_numpy(np.float64))
+    return cast(Values, numbers.to_numpy(np.float64))
 
 
-def _guess(columns: Sequence[Sequence[str]]) -> Task:
+def _known(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if text.casefold() not in _MISSING]
+
+
+def _where(frame: pd.DataFrame, name: str, texts: Sequence[str], source: str, row: int) -> str:
+    """The beginning of a message on a cell."""
+    return f"{source}, {place(frame, row)}: target '{name}' is '{shown(texts[row])}'"
+
+
+def _guess(columns: Iterable[Sequence[str]]) -> Task:
     two_valued = True
     for texts in columns:
-        known = [text for text in texts if text.casefold() not in _MISSING]
+        known = _known(texts)
         numbers = _to_numbers(known)
         if np.isnan(numbers).sum() * 2 > len(known):
             return "classification"
@@ -152,41 +141,33 @@ def _guess(columns: Sequence[Sequence[str]]) -> Task:
     return "classification" if two_valued else "regression"
 
 
-def _numbers(
-    frame: pd.DataFrame, name: str, texts: Sequence[str], source: str
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _numbers(texts: Sequence[str], where: Callable[[int], str]) -> Values:
     numbers = _to_numbers(texts)
     for row in np.flatnonzero(np.isnan(numbers)).tolist():
-        text = texts[row]
-        if text.casefold() not in _MISSING_NUMBER:
-            hint = "use a decimal point" if "," in text else "correct it or leave it empty"
+        if texts[row].casefold() not in _MISSING_NUMBER:
+            hint = "use a decimal point" if "," in texts[row] else "correct it or leave it empty"
             raise InputError(
-                f"{source}, {place(frame, row)}: target '{name}' is '{shown(text)}', "
-                f"which is not a number: {hint}, or use task='classification'."
+                f"{where(row)}, which is not a number: {hint}, or use task='classification'."
             )
     for row in np.flatnonzero(np.abs(numbers) > _LARGEST).tolist():
         raise InputError(
-            f"{source}, {place(frame, row)}: target '{name}' is '{shown(texts[row])}', infinite or "
-            "too large for float32: leave the cell empty, or take the logarithm of the column."
+            f"{where(row)}, infinite or too large for float32: leave the cell empty, or take the "
+            "logarithm of the column."
         )
     return numbers
 
 
-def _refuse_constant(name: str, values: Tensor, source: str) -> None:
+def _refuse_constant(frame: pd.DataFrame, name: str, values: Tensor, source: str) -> None:
+    """Refuse columns whose values are equal, or as float32, which networks use, nearly equal."""
     known = values[~values.isnan()]
     if known.numel() == 0:
         raise InputError(f"{source}: target '{name}' has no value in any row: fill the column.")
-    if bool((known == known[0]).all()):
+    width = float(known.max() - known.min())
+    if width == 0:
         raise InputError(
             f"{source}: target '{name}' is {known[0].item():g} in every row, so there is nothing "
             "to learn: choose another column."
         )
-
-
-def _refuse_lost(frame: pd.DataFrame, name: str, values: Tensor, source: str) -> None:
-    """Refuse values that float32, which networks use, cannot tell apart, as 1e9 and 1e9 + 1."""
-    known = values[~values.isnan()]
-    width = float(known.max() - known.min())
     lost = (values - values.float().double()).abs().nan_to_num()
     row = int(lost.argmax())
     if width < _SMALLEST or float(lost[row]) > _LOST * width:
@@ -207,7 +188,7 @@ def _label(text: str) -> str:
 
 
 def _classes(name: str, texts: Sequence[str], columns: int, source: str) -> tuple[str, ...]:
-    known = [text for text in texts if text.casefold() not in _MISSING]
+    known = _known(texts)
     labels = sorted({_label(text) for text in set(known)})
     numbers = _to_numbers(labels)
     if not np.isnan(numbers).any():
@@ -231,8 +212,8 @@ def _classes(name: str, texts: Sequence[str], columns: int, source: str) -> tupl
 
 
 def _class_numbers(
-    frame: pd.DataFrame, name: str, texts: Sequence[str], classes: Sequence[str], source: str
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+    texts: Sequence[str], classes: Sequence[str], where: Callable[[int], str]
+) -> Values:
     number = {label: float(position) for position, label in enumerate(classes)}
     values = np.full(len(texts), np.nan)
     for row, text in enumerate(texts):
@@ -240,9 +221,6 @@ def _class_numbers(
             continue
         label = _label(text)
         if label not in number:
-            raise InputError(
-                f"{source}, {place(frame, row)}: target '{name}' is '{shown(text)}', "
-                f"which is not one of the classes {listing(classes)}."
-            )
+            raise InputError(f"{where(row)}, which is not one of the classes {listing(classes)}.")
         values[row] = number[label]
     return values

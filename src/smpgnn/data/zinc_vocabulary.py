@@ -18,47 +18,24 @@ from typing import Any, Literal
 
 from smpgnn.data.kekule import kekule_orders
 from smpgnn.data.molecules import (
-    GraphCollector,
+    Codes,
     MoleculeTable,
     atoms_of,
     bonds_of,
+    molecule_table,
     one_hot,
-    read_molecule,
     require_rdkit,
 )
 from smpgnn.errors import InputError
 
 # (element, formal charge, hydrogens in the bracket); the index is the type.
 ATOM_TYPES: tuple[tuple[str, int, int], ...] = (
-    ("C", 0, 0),
-    ("O", 0, 0),
-    ("N", 0, 0),
-    ("F", 0, 0),
-    ("C", 0, 1),
-    ("S", 0, 0),
-    ("Cl", 0, 0),
-    ("O", -1, 0),
-    ("N", 1, 1),
-    ("Br", 0, 0),
-    ("N", 1, 3),
-    ("N", 1, 2),
-    ("N", 1, 0),
-    ("N", -1, 0),
-    ("S", -1, 0),
-    ("I", 0, 0),
-    ("P", 0, 0),
-    ("O", 1, 1),
-    ("N", -1, 1),
-    ("O", 1, 0),
-    ("S", 1, 0),
-    ("P", 0, 1),
-    ("P", 0, 2),
-    ("C", -1, 2),
-    ("P", 1, 0),
-    ("S", 1, 1),
-    ("C", -1, 1),
-    ("P", 1, 1),
-)
+    ("C", 0, 0), ("O", 0, 0), ("N", 0, 0), ("F", 0, 0), ("C", 0, 1), ("S", 0, 0),
+    ("Cl", 0, 0), ("O", -1, 0), ("N", 1, 1), ("Br", 0, 0), ("N", 1, 3), ("N", 1, 2),
+    ("N", 1, 0), ("N", -1, 0), ("S", -1, 0), ("I", 0, 0), ("P", 0, 0), ("O", 1, 1),
+    ("N", -1, 1), ("O", 1, 0), ("S", 1, 0), ("P", 0, 1), ("P", 0, 2), ("C", -1, 2),
+    ("P", 1, 0), ("S", 1, 1), ("C", -1, 1), ("P", 1, 1),
+)  # fmt: skip
 NUM_BOND_TYPES = 3
 _TYPE = {key: number for number, key in enumerate(ATOM_TYPES)}
 
@@ -81,41 +58,21 @@ class ZincFeaturizer:
         if self.kekule not in ("canonical", "written"):
             raise InputError(f"kekule is '{self.kekule}', but must be 'canonical' or 'written'.")
 
-    @property
-    def atom_channels(self) -> int:
-        return len(ATOM_TYPES)
-
-    @property
-    def bond_channels(self) -> int:
-        return NUM_BOND_TYPES
-
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """Graphs of the valid rows; `errors` has an entry for each invalid row."""
         Chem = require_rdkit()
-        from rdkit import rdBase
 
-        collector = GraphCollector([one_hot(len(ATOM_TYPES))], [one_hot(NUM_BOND_TYPES)])
-        with rdBase.BlockLogs():
-            for row, text in enumerate(smiles):
-                molecule, reason = read_molecule(Chem, text, self.max_atoms)
-                if molecule is None:
-                    collector.errors[row] = reason
-                    continue
-                try:
-                    orders = self._orders(Chem, molecule, str(text))
-                    keys = _atom_keys(Chem, molecule, orders)
-                except (ValueError, RuntimeError):  # what RDKit raises
-                    collector.errors[row] = "RDKit finds no Kekulé form of the molecule"
-                    continue
-                reason = _outside(molecule, orders, keys)
-                if reason:
-                    collector.errors[row] = reason
-                    continue
-                ends: list[int] = []
-                for bond in bonds_of(molecule):
-                    ends += (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-                collector.add(row, [_TYPE[key] for key in keys], ends, [k - 1 for k in orders])
-        return collector.table()
+        def codes(molecule: Any, text: str) -> Codes | str:
+            try:
+                orders = self._orders(Chem, molecule, text)
+                keys = _atom_keys(Chem, molecule, orders)
+            except (ValueError, RuntimeError):  # what RDKit raises
+                return "RDKit finds no Kekulé form of the molecule"
+            reason = _outside(molecule, orders, keys)
+            return reason or ([(_TYPE[key],) for key in keys], [(order - 1,) for order in orders])
+
+        atom_fields, bond_fields = [one_hot(len(ATOM_TYPES))], [one_hot(NUM_BOND_TYPES)]
+        return molecule_table(smiles, codes, atom_fields, bond_fields, self.max_atoms)
 
     def _orders(self, Chem: Any, molecule: Any, text: str) -> list[int]:
         """The order of each bond in the Kekulé form of the molecule."""

@@ -1,1 +1,4 @@
-"""What a trained model is asked: predictions, metrics, explanations."""
+"""Apply trained models: predictions, metrics, explanations."""
+
+#: Integration steps of an explanation.
+EXPLAIN_STEPS = 256

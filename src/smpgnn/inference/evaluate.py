@@ -1,4 +1,4 @@
-"""Metrics of a trained model on data of one's own."""
+"""Metrics of a trained model on your own data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smpgnn.data.targets import TargetSpec, encode_targets
 from smpgnn.errors import InputError
 from smpgnn.inference.predict import BATCH_ROWS, Model
 from smpgnn.training.evaluation import evaluate_store
-from smpgnn.training.prepare import left_out
+from smpgnn.training.own_data import left_out
 from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 
 
@@ -23,7 +23,7 @@ def evaluate_file(
     smiles_column: str | None = None,
     separator: str | None = None,
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Metrics on a table of molecules or on graphs whose targets are known, and notes on them."""
+    """Metrics on a table of molecules or on graph files with targets, and notes on the data."""
     notes: tuple[str, ...] = ()
     if model.reads_smiles:
         store, notes = _molecules(model, path, smiles_column, separator)
@@ -36,10 +36,10 @@ def evaluate_file(
 
 
 def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
-    """Metrics on graphs of PyTorch Geometric, whose targets are in `y`."""
+    """Metrics on PyG graphs, whose targets are in `y`."""
     import pandas as pd
 
-    from smpgnn.data.graphs import graphs_from_pyg
+    from smpgnn.data.pyg import graphs_from_pyg
 
     level = model.saved.spec.level
     store = graphs_from_pyg(graphs, level=cast(Any, level))
@@ -65,7 +65,7 @@ def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
 
 
 def target_spec(task: Task) -> TargetSpec:
-    """The targets that a task was trained on, as a table names them."""
+    """The targets of a task, as columns of a table."""
     if isinstance(task, Regression):
         return TargetSpec("regression", task.names)
     if isinstance(task, Classification):
@@ -83,7 +83,7 @@ def _molecules(
     from smpgnn.data.tables import read_table
 
     spec = target_spec(model.task)
-    column = smiles_column or str(model.saved.source["smiles_column"])
+    column = model.smiles_column(smiles_column)
     frame = read_table(path, [column, *spec.names], separator=separator)
     values = encode_targets(frame, spec, source=str(path))
     found = model.featurize(frame[column].tolist())
@@ -95,15 +95,9 @@ def _molecules(
 
 
 def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphStore:
-    from smpgnn.data.graph_schema import GraphSchema
     from smpgnn.data.graphs import read_graphs
 
-    if "schema" not in model.saved.source:
-        raise InputError(
-            "this model was trained from Python: evaluate it there with "
-            "smpgnn.load(RUN).evaluate(graphs)."
-        )
-    schema = GraphSchema.from_dict(model.saved.source["schema"])
+    schema = model.schema("evaluate it with smpgnn.load(RUN).evaluate(graphs)")
     if schema.targets is None:
         schema = replace(schema, targets=target_spec(model.task))
     return read_graphs(path, labels=labels, schema=schema).store

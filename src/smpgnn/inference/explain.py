@@ -1,11 +1,14 @@
-"""What each node adds to the prediction for its graph.
+"""Contributions of nodes to the prediction for their graph, by integrated gradients.
 
-A network of the frame reads its result off the contexts of all nodes. Take a share α of all
-contexts, before and after every layer: from α = 0, where the result is the same for every graph, to
-α = 1 the context of each node adds the integral of its rows times the gradient (the integrated
-gradients of Sundararajan, Taly and Yan, 2017). The layers run once, as in a prediction; only the
-perceptrons behind the readout run at every point of the integral. So a node adds what it knows of
-its surroundings, as far as the layers reach, and not its own features alone.
+A network pools the contexts U of all nodes, initially and after every layer, into one vector per
+graph. Scale all contexts by α. The contribution of a node is the integral over α from 0 to 1 of its
+rows times the gradient with respect to them (Sundararajan, Taly and Yan, 2017):
+
+    c_i = ∫₀¹ ⟨U_i, ∂score(α U) / ∂U_i⟩ dα
+
+At α = 0 the score is the same for every graph. The layers run once, as for a prediction; only the
+readout runs at every integration point. So a node contributes all that its context knows of its
+surroundings, not only its own features.
 """
 
 from __future__ import annotations
@@ -17,29 +20,30 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.catalogue import EXPLAIN_STEPS
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.models.smp import SMP, Reader
 from smpgnn.training.network import run_network
 from smpgnn.training.tasks import OneLevelTask, Task
 
-#: Rows of contexts worked on at a time: those after all layers are kept.
+#: Rows of contexts that are explained at a time; those of all layers are kept.
 BATCH_ROWS = 40_000
 
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """What each node of a store adds to each score of its graph, in float64.
+    """The contribution of each node to each score of its graph, in float64.
 
-    Of every graph: score = rest + sum over its nodes. The rest is the score of contexts that are
-    all zero, which is the same for all graphs, and what the integral misses: `missed`.
-    Shapes: score, rest, missed [G, T]; nodes [N, T]. `errors` says of some graphs why there is
-    nothing: their values are NaN.
+    For every graph, score = rest + sum over its nodes. The rest is the score of zero contexts, the
+    same for all graphs, plus the integration error `missed`. The values of graphs in `errors` are
+    NaN.
+
+    Shapes: score, rest, missed [G, T]; nodes [N, T].
     """
 
     score: Tensor
@@ -47,6 +51,11 @@ class Contributions:
     missed: Tensor
     nodes: Tensor
     errors: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def largest_miss(self) -> float:
+        """The largest integration error."""
+        return max(self.missed.abs().nan_to_num().flatten().tolist(), default=0.0)
 
 
 def explain_store(
@@ -58,10 +67,15 @@ def explain_store(
     steps: int = EXPLAIN_STEPS,
     progress: Callable[[int], None] = lambda graphs: None,
 ) -> Contributions:
-    """The contributions of all nodes of some graphs, from integrals of `steps` points.
+    """The contributions of all nodes of the graphs of a store.
 
-    With the `spec` of the network, graphs that are too large for the memory are not tried.
-    `progress` is told how many graphs are done.
+    Args:
+        network: a trained `SMP` in eval mode.
+        task: its task, with graph targets.
+        store: the graphs.
+        spec: the description of the network; with it, graphs too large for the memory are skipped.
+        steps: number of integration points.
+        progress: called with the number of finished graphs.
     """
     task = explained(task)
     if steps < 1:
@@ -106,11 +120,13 @@ def explained(task: Task) -> OneLevelTask:
 
 
 def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
-    """Makes the contributions of nodes, the scores, and the scores of zeros: [N + 2 B, T].
+    """Computes the contributions of nodes, the scores, and the scores of zero contexts.
 
-    A share of all contexts is pooled to the same share of what the whole ones are pooled to, so
-    the slopes are found from there, and taken back to the rows once. The slope
-    jumps where a unit leaves zero, and most do at small shares: so the points lie closer there.
+    Pooling is homogeneous: it maps α U to α times the pooled U. So the gradient with respect to the
+    pooled vectors is integrated, then propagated to the rows once. It jumps where a ReLU becomes
+    active, mostly at small α, so the integration points are denser there.
+
+    Shapes: the result is [N + 2 B, T].
     """
 
     def read(layers: list[LocalContext], index: ContextIndex) -> Tensor:
@@ -130,7 +146,7 @@ def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
         for low, high in pairwise(ends):
             with torch.enable_grad():
                 values, shares = score((low + high) / 2)
-                sums = values.sum(0).unbind()  # graphs have nothing to do with each other
+                sums = values.sum(0).unbind()  # graphs are independent
             for one, totals in zip(sums, slopes, strict=True):
                 found = torch.autograd.grad(one, shares, retain_graph=True)
                 for total, slope in zip(totals, found, strict=True):

@@ -1,4 +1,4 @@
-"""Trained networks on many graphs, where one that cannot be done does not stop the others."""
+"""Apply a network to many graphs; one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from smpgnn.training.memory import inference_bytes, room
 
 Result = TypeVar("Result")
 
-#: Graphs that are run together at most.
+#: Maximum number of graphs in a batch.
 _TOGETHER = 1024
-#: What torch says where memory cannot be had and no exception of its own kind tells it.
+#: Parts of the messages with which torch reports a lack of memory as a mere RuntimeError.
 _SCARCE = ("not enough memory", "out of memory", "can't allocate", "overflow", "buffer size")
 
 
 @dataclass(frozen=True, eq=False)
 class Piece(Generic[Result]):
-    """Graphs that were run together, by number, and what came of it: a result or the reason."""
+    """A batch: the indices of its graphs, and the result, or the error if there is none."""
 
     graphs: list[int]
     result: Result | None
@@ -40,11 +40,17 @@ def in_pieces(
     *,
     gradients: bool = False,
 ) -> Iterator[Piece[Result]]:
-    """Run `work` on batches of at most so many rows (nodes squared), in the order of the graphs.
+    """Run `work` on batches of the graphs, in order.
 
     A graph that is too large for the memory, or that the network refuses, is a piece of its own
-    with the reason. Without a `spec` the need for memory is not known beforehand. `gradients` says
-    that `work` keeps what it needs to differentiate.
+    with the error.
+
+    Args:
+        store: the graphs.
+        spec: of the network, to estimate the memory of a batch beforehand; None: no estimate.
+        batch_rows: maximum number of rows (nodes squared) in a batch.
+        work: computes the result of a batch.
+        gradients: whether `work` keeps intermediate values to differentiate.
     """
     rows = store.num_nodes.square().cpu()
     for graphs in plan_batches(torch.arange(len(store)), rows, _TOGETHER, batch_rows):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from smpgnn.config.catalogue import EXPLAIN_STEPS
+from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
+from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device
@@ -25,31 +26,16 @@ if TYPE_CHECKING:
 
     from smpgnn.data.molecules import MoleculeTable
 
-#: Rows of contexts worked on at a time.
+#: Rows of contexts that are computed at a time.
 BATCH_ROWS = 400_000
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """Of every graph (or node) the values of the columns `task.columns()`, or why there are none.
-
-    Where there is an error the values are None.
-    """
-
-    rows: list[list[Any]]
-    errors: list[str | None]
-
-    def lines(self) -> list[list[Any]]:
-        """The values, then the error."""
-        return [[*row, error] for row, error in zip(self.rows, self.errors, strict=True)]
 
 
 @dataclass(frozen=True)
 class Written:
-    """A file of predictions: its rows, those of them without a prediction, and the new columns.
+    """A file of predictions: its rows, how many of them failed, and the new columns.
 
-    The last of these says why a row has no prediction. `renamed` are those that could not have
-    their usual name because the input has such a column.
+    The last column says why a row has no prediction. `renamed` are the columns that have an unusual
+    name because the input has a column of the usual one.
     """
 
     rows: int
@@ -69,6 +55,7 @@ class Model:
         self.saved = saved
         self.device = pick_device(device)
         self.network: nn.Module = saved.network.to(self.device).eval()
+        self.columns = [*saved.task.columns(), "error"]
 
     @property
     def task(self) -> Task:
@@ -80,93 +67,73 @@ class Model:
         return self.saved.source["kind"] in ("molecules", "zinc")
 
     def smiles_column(self, given: str | None = None) -> str:
-        """The column of a table that has the SMILES: the one given, or as in training."""
+        """The column of a table that contains the SMILES: as given, else as in training."""
         return given or str(self.saved.source.get("smiles_column", "smiles"))
 
-    def predict_store(self, store: GraphStore) -> Predictions:
-        """Predictions for every graph (or node) of the store, in order."""
+    def schema(self, action: str) -> GraphSchema:
+        """How graph files become graphs; `action` is what the user wants to do with them."""
+        if "schema" not in self.saved.source:
+            raise InputError(f"this model was trained from Python: {action} there.")
+        return GraphSchema.from_dict(self.saved.source["schema"])
+
+    def predict(self, inputs: Any) -> pd.DataFrame:
+        """Predictions for SMILES (a list of texts), or for graphs (PyG `Data` or a GraphStore).
+
+        One row per input, in order; the column `error` says why a row has no prediction.
+        """
+        found = self.read(inputs, "predict")
+        if isinstance(found, GraphStore):
+            return self.predict_store(found)
+        return self.predict_smiles(found)
+
+    def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
+        """Predictions for SMILES, one row each."""
+        import pandas as pd
+
+        table = self.featurize(smiles)
+        rows: list[list[Any]] = [[None] * len(self.columns) for _ in smiles]
+        if len(table.store):
+            found = self._rows(table.store)
+            for row, values in zip(table.index.tolist(), found, strict=True):
+                rows[row] = values
+        for row, reason in table.errors.items():
+            rows[row][-1] = reason
+        return pd.DataFrame(rows, columns=self.columns)
+
+    def predict_store(self, store: GraphStore) -> pd.DataFrame:
+        """Predictions for the graphs of a store, one row per graph (or node)."""
+        import pandas as pd
+
+        return pd.DataFrame(self._rows(store), columns=self.columns)
+
+    def _rows(self, store: GraphStore) -> list[list[Any]]:
+        """The values of `columns` for each graph (or node)."""
         self.check_widths(store)
         rows: list[list[Any]] = []
-        errors: list[str | None] = []
         nothing = [None] * len(self.task.columns())
         sizes = store.num_nodes.tolist()
         for piece in in_pieces(store.to(self.device), self.saved.spec, BATCH_ROWS, self._run):
-            found = piece.result
-            if found is None:
+            if piece.result is None:
                 nodes = self.saved.spec.level == "node"
                 count = sum(sizes[graph] if nodes else 1 for graph in piece.graphs)
-                rows += [nothing] * count
-                errors += [piece.error] * count
+                rows += [[*nothing, piece.error] for _ in range(count)]
                 continue
-            for row in found:
+            for row in piece.result:
                 fine = all(not isinstance(value, float) or math.isfinite(value) for value in row)
-                rows.append(row if fine else nothing)
-                errors.append(None if fine else "the prediction is not a finite number")
-        return Predictions(rows, errors)
+                failed = [*nothing, "the prediction is not a finite number"]
+                rows.append([*row, None] if fine else failed)
+        return rows
 
     def _run(self, batch: GraphBatch) -> list[list[Any]]:
         with torch.no_grad():
             return self.task.predict(run_network(self.network, batch))
 
-    def check_widths(self, store: GraphStore) -> None:
-        """Refuse graphs with other features than the model takes."""
-        widths = [("node", store.x, self.saved.spec.in_channels)]
-        widths.append(("edge", store.edge_attr, self.saved.spec.edge_channels))
-        for name, features, wanted in widths:
-            there = 0 if features is None else features.size(1)
-            if wanted and there != wanted:
-                raise InputError(
-                    f"the graphs have {there} {name} features, but the model takes {wanted}."
-                )
-
-    def predict(self, inputs: Any) -> pd.DataFrame:
-        """Predictions for SMILES (a list of texts), or for graphs (PyG `Data` or a GraphStore).
-
-        One line an input, in the order given; the column `error` says why a line has none.
-        """
-        import pandas as pd
-
-        found = self.read(inputs, "predict")
-        if isinstance(found, GraphStore):
-            lines = self.predict_store(found).lines()
-            return pd.DataFrame(lines, columns=[*self.task.columns(), "error"])
-        return self.predict_smiles(found)
-
-    def read(self, inputs: Any, verb: str) -> GraphStore | list[str | None]:
-        """Inputs of a call as graphs, or the SMILES that they are."""
-        if isinstance(inputs, str):
-            raise InputError(f"{verb} takes a list of SMILES, not a string: put it in brackets.")
-        if isinstance(inputs, GraphStore):
-            return inputs
-        items = list(inputs)
-        graphs = bool(items) and hasattr(items[0], "edge_index")
-        if not graphs and (self.reads_smiles or any(isinstance(item, str) for item in items)):
-            return items
-        from smpgnn.data.graphs import graphs_from_pyg
-
-        # targets that some of the graphs may have are not looked at
-        return graphs_from_pyg([_without_targets(item, verb) for item in items])
-
-    def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
-        import pandas as pd
-
-        table = self.featurize(smiles)
-        columns = [*self.task.columns(), "error"]
-        lines: list[list[Any]] = [[None] * len(columns) for _ in smiles]
-        if len(table.store):
-            found = self.predict_store(table.store)
-            for row, line in zip(table.index.tolist(), found.lines(), strict=True):
-                lines[row] = line
-        for row, reason in table.errors.items():
-            lines[row][-1] = reason
-        return pd.DataFrame(lines, columns=columns)
-
     def explain(self, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> pd.DataFrame:
-        """What each atom, or node, adds to the predictions: a line each.
+        """What each atom, or node, adds to the predictions: one row each.
 
-        Takes what `predict` takes. With the line '(rest)' those of an input add up to its score:
-        the prediction of a regression, of a class the logarithm of its odds. Inputs, atoms and
-        nodes are counted from 1. `steps` is the number of points of the integrals.
+        Takes the inputs of `predict`. Together with its row '(rest)', the rows of an input sum to
+        its score: a regression's prediction, or the log odds of a class. Inputs, atoms and nodes
+        count from 1. `steps` is the number of integration points.
         """
         from smpgnn.inference.explain_tables import explain_inputs
 
@@ -180,17 +147,41 @@ class Model:
             return evaluate_file(self, data, labels=labels)[0]
         return evaluate_graphs(self, list(data))
 
+    def read(self, inputs: Any, verb: str) -> GraphStore | list[str | None]:
+        """The inputs as graphs, or the SMILES that they are."""
+        if isinstance(inputs, str):
+            raise InputError(f"{verb} takes a list of SMILES, not a string: put it in brackets.")
+        if isinstance(inputs, GraphStore):
+            return inputs
+        items = list(inputs)
+        graphs = bool(items) and hasattr(items[0], "edge_index")
+        if not graphs and (self.reads_smiles or any(isinstance(item, str) for item in items)):
+            return items
+        from smpgnn.data.pyg import graphs_from_pyg
+
+        return graphs_from_pyg([_without_targets(item, verb) for item in items])
+
+    def check_widths(self, store: GraphStore) -> None:
+        """Refuse graphs with other features than the model takes."""
+        for name, features, wanted in (
+            ("node", store.x, self.saved.spec.in_channels),
+            ("edge", store.edge_attr, self.saved.spec.edge_channels),
+        ):
+            there = 0 if features is None else features.size(1)
+            if wanted and there != wanted:
+                raise InputError(
+                    f"the graphs have {there} {name} features, but the model takes {wanted}."
+                )
+
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
-        """SMILES as graphs in the features that the model was trained on."""
+        """SMILES as graphs with the features that the model was trained on."""
         from smpgnn.data.molecules import MoleculeFeaturizer
         from smpgnn.data.zinc_vocabulary import ZincFeaturizer
 
-        kind = self.saved.source["kind"]
-        if kind == "zinc":
-            return ZincFeaturizer().featurize(smiles)
-        if kind == "molecules":
-            return MoleculeFeaturizer().featurize(smiles)
-        raise InputError("this model was trained on graphs: give it graphs, not SMILES.")
+        if not self.reads_smiles:
+            raise InputError("this model was trained on graphs: give it graphs, not SMILES.")
+        zinc = self.saved.source["kind"] == "zinc"
+        return (ZincFeaturizer() if zinc else MoleculeFeaturizer()).featurize(smiles)
 
 
 def predict_table(
@@ -202,7 +193,7 @@ def predict_table(
     separator: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Written:
-    """Predict for a table of SMILES of any length, a piece at a time.
+    """Predict for a table of SMILES of any length, piece by piece.
 
     Writes all columns of the input, then the predictions, then `error`.
     """
@@ -214,8 +205,7 @@ def predict_table(
     names = table_columns(path, separator=separator)
     column = model.smiles_column(smiles_column)
     require_columns([column], names, path)
-    usual = [*model.task.columns(), "error"]
-    new = free_names(usual, names)
+    new = free_names(model.columns, names)
     rows = failed = 0
     with AtomicCsvWriter(output, [*names, *new]) as writer:
         for chunk in stream_table(path, separator=separator):
@@ -225,38 +215,33 @@ def predict_table(
             predicted.index, predicted.columns = chunk.index, pd.Index(new)
             writer.write(pd.concat([chunk, predicted], axis=1))
             progress(rows)
-    renamed = tuple(name for name, old in zip(new, usual, strict=True) if name != old)
+    renamed = tuple(name for name, usual in zip(new, model.columns, strict=True) if name != usual)
     return Written(rows, failed, tuple(new), renamed)
 
 
 def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Written:
-    """Predict for a file or folder of graphs; one line a graph, or a node."""
-    import pandas as pd
-
-    from smpgnn.data.graph_schema import GraphSchema
+    """Predict for a file or folder of graphs; one row per graph, or node."""
     from smpgnn.data.graphs import read_graphs
     from smpgnn.data.table_writer import AtomicCsvWriter
 
-    source = model.saved.source
-    if "schema" not in source:
-        raise InputError("this model was trained from Python: predict with it there.")
+    schema = model.schema("predict with it")
     nodes = model.saved.spec.level == "node"
-    new = [*model.task.columns(), "error"]
-    columns = ["graph", *(["node"] if nodes else []), *new]
-    with AtomicCsvWriter(output, columns) as writer:
-        table = read_graphs(path, schema=GraphSchema.from_dict(source["schema"]))
+    labels = ["graph", "node"] if nodes else ["graph"]
+    with AtomicCsvWriter(output, [*labels, *model.columns]) as writer:
+        table = read_graphs(path, schema=schema)
+        frame = model.predict_store(table.store)
         names: list[tuple[str, ...]] = [(name,) for name in table.names]
         if nodes:
             pairs = zip(table.names, table.node_names, strict=True)
             names = [(graph, node) for graph, own in pairs for node in own]
-        found = model.predict_store(table.store)
-        lines = [[*name, *line] for name, line in zip(names, found.lines(), strict=True)]
-        writer.write(pd.DataFrame(lines, columns=columns))
-    failed = sum(error is not None for error in found.errors)
-    return Written(len(lines), failed, tuple(new))
+        for place, values in enumerate(zip(*names, strict=True)):
+            frame.insert(place, labels[place], values)
+        writer.write(frame)
+    return Written(len(frame), int(frame["error"].notna().sum()), tuple(model.columns))
 
 
 def _without_targets(graph: Any, verb: str) -> Any:
+    """A graph without its targets, which only some graphs may have."""
     if not hasattr(graph, "edge_index"):
         raise InputError(f"{verb} takes graphs of PyTorch Geometric, not {type(graph).__name__}.")
     graph = copy.copy(graph)
@@ -265,5 +250,5 @@ def _without_targets(graph: Any, verb: str) -> Any:
 
 
 def load(path: str | Path, device: str = "auto") -> Model:
-    """A trained model: the folder of a run, its model.safetensors, or 'zinc', which ships."""
+    """A trained model: a run folder, a model file, or 'zinc', which ships with the package."""
     return Model(load_model(path), device)

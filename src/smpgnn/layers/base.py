@@ -1,9 +1,9 @@
-"""The general layer of section 3.1: any equivariant message, aggregation and update."""
+"""The base class of layers (section 3.1): any equivariant message, aggregation and update."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,34 +17,37 @@ AGGREGATIONS = ("sum", "mean", "max", "absmax")
 
 
 class SMPLayer(nn.Module):
-    r"""Structural message-passing with functions of your own.
+    r"""Structural message-passing with your own message, aggregation and update.
 
     .. math::
         U_i' = u\bigl(\hat U_i, \phi(\{m(\hat U_i, \hat U_j, y_{ij})\}_{j \in N_i})\bigr),
         \quad \hat U = \text{prepare}(U)
 
-    Override `message` and `update`, and where you need it `prepare` and `aggregate`. The layer is
-    equivariant (Theorem 1) if each of them treats the rows of a context alike, as the methods of
-    `LocalContext` do: `smpgnn.testing.assert_equivariant` checks it. In `message` both contexts are
-    laid out for the receiver, one context an edge, so `u_j.rows - u_i.rows` compares what two
-    neighbours know of the same node, and `u_j.mean()` is the mean of a whole message.
+    Override `message` and `update`, and if necessary `prepare` and `aggregate`. The layer is
+    equivariant (Theorem 1) if each of them treats all rows of a context alike, as the methods of
+    `LocalContext` do; check it with `smpgnn.testing.assert_equivariant`. `message` gets one context
+    per edge, and both contexts have the rows of the receiver. So `u_j.rows - u_i.rows` compares
+    what two neighbours know of the same node, and `u_j.mean()` is the mean of a message.
 
     Args:
-        aggregation: 'sum', 'mean', 'max', or 'absmax': in every entry the value that is largest
-            without regard to sign (the argmax rule of Appendix B.3, over the neighbours; the own
-            context joins in `update`; +v wins over −v). A node without neighbours receives zero.
+        aggregation: 'sum', 'mean', 'max', or 'absmax', the entry of largest absolute value over
+            the neighbours (the argmax rule of Appendix B.3; the own context is added in `update`;
+            +v wins over −v). A node without neighbours receives zero.
     """
 
+    #: Fields of `LayerOptions` that the layer has; if there are any, its constructor takes
+    #: `options`.
+    option_names: ClassVar[tuple[str, ...]] = ()
     #: Channels of edge features that the layer takes; 0: none.
     edge_channels: int = 0
-    #: Whether `forward` also takes `norm` and `weights`: the norm of its input, which it merges
-    #: with its first map, and what `assemble_weights` computed for it.
+    #: Whether `forward` also takes `norm`, the norm of its input, which it merges with its first
+    #: map, and `weights`, the result of `assemble_weights`.
     merges_norm: bool = False
     #: Whether the layer never synchronises with the CPU, so that CUDA graphs can capture it.
     capturable: bool = False
-    #: What the layer asks of `Topology.find`; None: nothing.
+    #: The structure that the layer needs from `Topology.find`; None: none.
     structure: GraphStructure[Any] | None = None
-    #: Whether rows that no context owns (padding) stay finite from layer to layer without masking.
+    #: Whether padding rows stay finite from layer to layer without masking.
     contained: bool = False
 
     def __init__(self, aggregation: str = "sum") -> None:
@@ -57,22 +60,22 @@ class SMPLayer(nn.Module):
 
     @classmethod
     def assemble_weights(cls, layers: Sequence[Any]) -> list[Any]:
-        """What each of these layers computes from its weights alone, in one batch for all.
+        """Compute what each layer needs from its weights alone, for all layers in one batch.
 
-        `forward` takes it as `weights`. None: there is nothing to compute.
+        `forward` takes the result as `weights`; None: nothing to compute.
         """
         return [None] * len(layers)
 
     def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
-        """Û_i from U_i; the contexts as they are unless overridden."""
+        """Û_i from U_i; by default U_i."""
         return context
 
     def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
-        """m(U_i, U_j, y_ij) for all edges at once; y_ij [E, D]. The neighbour's context here."""
+        """m(Û_i, Û_j, y_ij) for all edges at once, y_ij [E, D]; by default Û_j."""
         return u_j
 
     def aggregate(self, messages: LocalContext, index: ContextIndex) -> LocalContext:
-        """φ of the messages that arrive at each node."""
+        """Aggregate the messages that arrive at each node (φ)."""
         _, target, _ = index.by_edge
         rows = reduce_rows(messages.rows, target, index.num_rows, self.aggregation)
         return LocalContext(rows, index.layout)
@@ -80,7 +83,7 @@ class SMPLayer(nn.Module):
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
-        """u(U_i, Ũ_i); the aggregated messages themselves unless overridden."""
+        """u(Û_i, Ũ_i); by default the aggregated messages Ũ_i."""
         return messages
 
     def forward(
@@ -91,7 +94,7 @@ class SMPLayer(nn.Module):
     def general_forward(
         self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None = None
     ) -> LocalContext:
-        """The layer edge by edge, as the equation stands; layers may have a shorter way."""
+        """The layer as the equation defines it, edge by edge; `forward` may be faster."""
         self.check(context, index, edge_attr)
         context = self.prepare(context, index)
         layout, receiver, sender = index.by_edge
@@ -101,14 +104,14 @@ class SMPLayer(nn.Module):
         return self.update(context, self.aggregate(messages, index), index)
 
     def check(self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None) -> None:
-        """Refuse contexts of other graphs and edge features that do not fit."""
+        """Raise an error if the contexts or edge features do not belong to the index."""
         if context.layout is not index.layout:
             raise InputError("context does not belong to index: build both from the same graphs.")
         check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
 
 
 def check_edge_attr(edge_attr: Tensor | None, channels: int, num_edges: int) -> None:
-    """Refuse missing, unexpected or misshapen edge features."""
+    """Raise an error if edge features are missing, unexpected or of the wrong shape."""
     if edge_attr is None:
         if channels:
             raise InputError(f"edge_attr is missing: edge_channels is {channels}.")
@@ -130,7 +133,7 @@ def check_edge_attr(edge_attr: Tensor | None, channels: int, num_edges: int) -> 
 
 
 def reduce_rows(rows: Tensor, target: Tensor, size: int, reduction: str) -> Tensor:
-    """Reduce rows that share a target: [M, C] to [size, C]; zero where none arrives."""
+    """Reduce rows with the same target, [M, C] to [size, C]; a target without rows gets zero."""
     if reduction == "absmax":
         high = reduce_rows(rows, target, size, "max")
         low = -reduce_rows(-rows, target, size, "max")

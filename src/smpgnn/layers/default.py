@@ -1,83 +1,65 @@
-"""Default SMP: two-layer perceptrons in message and update, with edge features (section 4)."""
+"""The default SMP layer of section 4: MLPs in message and update, with edge features."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smpgnn.config.network import LayerOptions
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.errors import check_counts
-from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.linear import TowerLinear, assemble, joined_maps
-from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type, side_by_side
+from smpgnn.layers.set_linear import side_by_side
+from smpgnn.layers.set_map_layer import SetMapLayer
 from smpgnn.ops import DefaultWeights, default_core
-from smpgnn.ops.backend import WIDEST
 
 
-class DefaultSMPLayer(SMPLayer):
-    r"""Default SMP layer.
+class DefaultSMPLayer(SetMapLayer):
+    r"""The default SMP layer.
 
     .. math::
         m_{ij} &= W_o\, \text{relu}(W_a \hat U_i + W_b \hat U_j + W_e y_{ij} + b_a) + b_o \\
         U_i' &= W_v\, \text{relu}\Bigl(W_u \hat U_i
                 + W_m \sum_{j \in N_i} m_{ij} / d_\text{avg} + b_u\Bigr) + b_v
 
-    The second map of the message commutes with the sum, so it is applied once a row and not once
-    an edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
+    The second map of the message commutes with the sum, so `forward` applies it once per row
+    instead of once per edge: :math:`\sum_j m_{ij} = W_o \sum_j \text{relu}(\cdot) + \deg_i b_o`.
 
-    Args:
-        in_channels: width of the contexts.
-        out_channels: width of the new contexts.
-        edge_channels: number of edge features :math:`y_{ij}`; 0: none.
-        towers: number of groups of channels that do not mix in the set map and the message (not in
-            the paper). The set map stays whole where `towers` does not divide `in_channels`.
-        set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
-        set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
-            the surroundings of its node only, and not on the size of the graph (not in the paper).
-        own_terms: let all rows of a context see its own row: `MarkedSetLinear` in place of the set
-            map (not in the paper).
-        message_residual: add :math:`\hat U_j` to the message (not in the paper).
-        update_residual: add :math:`\hat U_i` to the new context (not in the paper).
-        divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
-            neighbours alone (as the authors' code does; not in the paper).
+    The options add to the paper's layer:
+
+    - `towers` groups of channels do not mix in the set map and the message.
+    - `set_scale`, `set_terms`, `own_terms`: see `SetLinear` and `MarkedSetLinear`. Without the set
+      terms, a context depends on the surroundings of its node and not on the size of the graph.
+    - `message_residual` adds :math:`\hat U_j` to the message.
+    - `update_residual` adds :math:`\hat U_i` to the new context.
+    - `divide_update` divides the whole new context by :math:`d_\text{avg}`, as the authors' code
+      does, and not the sum over the neighbours alone.
+
+    Args: those of `SetMapLayer`.
 
     Shapes: rows [P, in_channels] to [P, out_channels]; edge_attr [E, edge_channels].
     """
 
-    contained = merges_norm = True
-    first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
+    option_names: ClassVar[tuple[str, ...]] = (
+        "towers", "set_scale", "set_terms", "own_terms",
+        "message_residual", "update_residual", "divide_update",
+    )  # fmt: skip
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
         edge_channels: int = 0,
-        *,
-        towers: int = 1,
-        set_scale: float = 1.0,
-        set_terms: bool = True,
-        own_terms: bool = False,
-        message_residual: bool = False,
-        update_residual: bool = False,
-        divide_update: bool = False,
+        options: LayerOptions | None = None,
+        **changes: Any,
     ) -> None:
-        super().__init__("sum")
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.capturable = out_channels <= WIDEST
-        self.edge_channels = edge_channels
-        self.message_residual, self.update_residual = message_residual, update_residual
-        self.divide_update = divide_update
-        check_counts(towers=towers, at_least=1)
-        first_towers = towers if in_channels % towers == 0 else 1
-        first_map = set_map_type(self.first_map, set_terms, own_terms)
-        self.set_map = first_map(in_channels, out_channels, first_towers, set_scale)
-        width = out_channels
+        super().__init__(in_channels, out_channels, edge_channels, options, **changes)
+        width, towers = out_channels, self.options.towers
         self.message_receiver = TowerLinear(width, width, towers)
         self.message_sender = TowerLinear(width, width, towers, bias=False)
         self.message_edge = TowerLinear(edge_channels, width, bias=False) if edge_channels else None
@@ -86,31 +68,23 @@ class DefaultSMPLayer(SMPLayer):
         self.update_messages = TowerLinear(width, width, bias=False)
         self.update_out = TowerLinear(width, width)
 
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            module.reset_parameters()  # type: ignore[operator]
-
-    def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
-        prepared: LocalContext = self.set_map(context)
-        return prepared
-
     def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
         hidden = self.message_receiver(u_i.rows) + self.message_sender(u_j.rows)
         if self.message_edge is not None:
             hidden = hidden + u_j.expand(self.message_edge(y_ij))
         rows = self.message_out(F.relu(hidden))
-        return u_j.with_rows(rows + u_j.rows if self.message_residual else rows)
+        return u_j.with_rows(rows + u_j.rows if self.options.message_residual else rows)
 
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
         received = messages.rows
-        if not self.divide_update:
+        if not self.options.divide_update:
             received = received * index.lift.scale.to(received.dtype).unsqueeze(1)
         hidden = self.update_own(context.rows) + self.update_messages(received)
         rows: Tensor = self.update_out(F.relu(hidden))
-        rows = rows + context.rows if self.update_residual else rows
-        return context.with_rows(index.divide(rows) if self.divide_update else rows)
+        rows = rows + context.rows if self.options.update_residual else rows
+        return context.with_rows(index.divide(rows) if self.options.divide_update else rows)
 
     @property
     def _maps(self) -> list[TowerLinear]:
@@ -126,7 +100,7 @@ class DefaultSMPLayer(SMPLayer):
 
     @classmethod
     def assemble_weights(cls, layers: Sequence[DefaultSMPLayer]) -> list[LayerWeights]:
-        """The matrices of layers of one width, in as few operations as one of them takes."""
+        """The matrices of layers of one width, in as many operations as a single layer takes."""
         maps = [layer._maps for layer in layers]
         assembled = iter(assemble([linear for several in maps for linear in several]))
         found = [[next(assembled) for _ in several] for several in maps]
@@ -163,7 +137,7 @@ class DefaultSMPLayer(SMPLayer):
         norm: nn.Module | None = None,
         weights: LayerWeights | None = None,
     ) -> LocalContext:
-        """The new contexts, from the given ones normalised by `norm`."""
+        """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
         weights = self.assemble_weights([self])[0] if weights is None else weights
         core = weights.core
@@ -173,17 +147,19 @@ class DefaultSMPLayer(SMPLayer):
             prepared.rows,
             None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
             core,
-            index.undivided if self.divide_update else index,
-            message_residual=self.message_residual,
-            update_residual=self.update_residual,
+            index.undivided if self.options.divide_update else index,
+            message_residual=self.options.message_residual,
+            update_residual=self.options.update_residual,
             terms=terms,
         )
-        return LocalContext(index.divide(rows) if self.divide_update else rows, index.layout)
+        return LocalContext(
+            index.divide(rows) if self.options.divide_update else rows, index.layout
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class LayerWeights:
-    """The assembled matrices of a default layer: those of its set map, and all others."""
+    """The assembled matrices of a default layer: those of its set map, and the others."""
 
     set_map: list[Tensor]
     core: DefaultWeights

@@ -1,82 +1,59 @@
-"""Fast SMP: one message a node, and a product in place of the perceptrons (section 4)."""
+"""The fast SMP layer of section 4: one message per node, and a product instead of MLPs."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from smpgnn.config.network import LayerOptions
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
-from smpgnn.errors import InputError, check_counts
-from smpgnn.layers.base import SMPLayer
+from smpgnn.errors import InputError
 from smpgnn.layers.linear import TowerLinear, assemble
-from smpgnn.layers.set_linear import RowLinear, SetLinear, set_map_type
+from smpgnn.layers.set_map_layer import SetMapLayer
 from smpgnn.ops import fast_core
-from smpgnn.ops.backend import WIDEST
 
 
-class FastSMPLayer(SMPLayer):
-    r"""Fast SMP layer, for graphs without edge features.
+class FastSMPLayer(SetMapLayer):
+    r"""The fast SMP layer, for graphs without edge features.
 
     .. math::
         U_i' = \hat U_i + \frac1{d_\text{avg}} \Bigl(\sum_{j \in N_i} \hat U_j
                + \hat U_i W_4 \odot \sum_{j \in N_i} \hat U_j W_5\Bigr)
 
-    Args:
-        in_channels: width of the contexts.
-        out_channels: width of the new contexts.
-        towers: number of groups of channels that do not mix (not in the paper). The set map stays
-            whole where `towers` does not divide `in_channels`.
-        set_scale: factor on the initial W2 and W3 of the set map (not in the paper).
-        set_terms: False leaves out W2 and W3, the terms of the mean row: a context then depends on
-            the surroundings of its node only, and not on the size of the graph (not in the paper).
-        own_terms: let all rows of a context see its own row: `MarkedSetLinear` in place of the set
-            map (not in the paper).
-        divide_update: divide the whole new context by :math:`d_\text{avg}`, not the sum over the
-            neighbours alone (as the authors' code does; not in the paper).
+    The options are those of `DefaultSMPLayer`, without the two residuals.
+
+    Args: those of `SetMapLayer`.
 
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
 
-    contained = merges_norm = True
-    first_map: ClassVar[type[SetLinear] | type[RowLinear]] = SetLinear
+    option_names: ClassVar[tuple[str, ...]] = (
+        "towers",
+        "set_scale",
+        "set_terms",
+        "own_terms",
+        "divide_update",
+    )
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
         edge_channels: int = 0,
-        *,
-        towers: int = 1,
-        set_scale: float = 1.0,
-        set_terms: bool = True,
-        own_terms: bool = False,
-        divide_update: bool = False,
+        options: LayerOptions | None = None,
+        **changes: Any,
     ) -> None:
-        super().__init__("sum")
         if edge_channels:
             raise InputError(
                 f"edge_channels={edge_channels}: Fast SMP takes no edge features; "
                 "use the default layer."
             )
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.divide_update = divide_update
-        self.capturable = out_channels <= WIDEST
-        check_counts(towers=towers, at_least=1)
-        first_towers = towers if in_channels % towers == 0 else 1
-        first_map = set_map_type(self.first_map, set_terms, own_terms)
-        self.set_map: nn.Module = first_map(in_channels, out_channels, first_towers, set_scale)
+        super().__init__(in_channels, out_channels, edge_channels, options, **changes)
+        towers = self.options.towers
         self.w4 = TowerLinear(out_channels, out_channels, towers, bias=False)
         self.w5 = TowerLinear(out_channels, out_channels, towers, bias=False)
-
-    def reset_parameters(self) -> None:
-        for module in (self.set_map, self.w4, self.w5):
-            module.reset_parameters()  # type: ignore[operator]
-
-    def prepare(self, context: LocalContext, index: ContextIndex) -> LocalContext:
-        prepared: LocalContext = self.set_map(context)
-        return prepared
 
     def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
         return u_j.with_rows(u_j.rows + self.w4(u_i.rows) * self.w5(u_j.rows))
@@ -84,7 +61,7 @@ class FastSMPLayer(SMPLayer):
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
-        if self.divide_update:
+        if self.options.divide_update:
             return context.with_rows(index.divide(context.rows + messages.rows))
         scale = index.lift.scale.to(messages.rows.dtype).unsqueeze(1)
         return context.with_rows(context.rows + messages.rows * scale)
@@ -97,11 +74,11 @@ class FastSMPLayer(SMPLayer):
         norm: nn.Module | None = None,
         weights: None = None,
     ) -> LocalContext:
-        """The new contexts, from the given ones normalised by `norm`."""
+        """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
         u = self.set_map(context, norm).rows
         w4, w5 = assemble([self.w4, self.w5])
-        if self.divide_update:
+        if self.options.divide_update:
             rows = index.divide(fast_core(u, w4, w5, index.undivided))
         else:
             rows = fast_core(u, w4, w5, index)

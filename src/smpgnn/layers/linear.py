@@ -1,4 +1,4 @@
-"""Linear maps on channels, whole or split into towers."""
+"""Linear maps on channels, dense or block-diagonal (towers)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from smpgnn.ops.backend import transformed
 class TowerLinear(nn.Module):
     r"""The map :math:`x W + b`, with :math:`W` block-diagonal if there are several towers.
 
-    With t towers, channels are split into t groups that do not mix, which needs t times fewer
-    weights. The product is with the assembled matrix: at the widths of SMP a single dense product
-    is faster than t small ones.
+    t towers split the channels into t groups that do not mix, with t times fewer weights. The
+    matmul uses the assembled matrix, because at the widths of SMP one dense matmul is faster than
+    t small ones.
 
     Args:
         in_channels: width of the input, divisible by `towers`.
         out_channels: width of the output, divisible by `towers`.
-        towers: number of groups of channels.
+        towers: number of independent channel groups.
         bias: whether to add :math:`b`.
 
     Shapes: input [..., in_channels], output [..., out_channels]; weight [towers, in, out].
@@ -48,7 +48,7 @@ class TowerLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1/√(inputs of a tower), as in `torch.nn.Linear`."""
+        """Draw uniformly within ±1/√(inputs of a tower), as in `torch.nn.Linear`."""
         bound = 1 / math.sqrt(max(1, self.weight.size(1)))
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -70,7 +70,7 @@ class TowerLinear(nn.Module):
 
 
 def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
-    """The matrices W of maps, all of one shape in as few steps as one of them would take."""
+    """The matrices W of the maps; maps of the same shape share one set of operations."""
     if transformed():
         return [torch.block_diag(*linear.weight.unbind(0)) for linear in linears]  # type: ignore[no-untyped-call]
     groups: dict[torch.Size, list[int]] = {}
@@ -91,7 +91,7 @@ def assemble(linears: Sequence[TowerLinear]) -> list[Tensor]:
 def joined_maps(
     firsts: Sequence[Tensor], biases: Sequence[Tensor], seconds: Tensor
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Two maps one after the other, x ↦ (x A + b) B, as one: A B and b B, of L such pairs.
+    """Compose L pairs of maps, x ↦ (x A + b) B, into single ones: A B and b B.
 
     Shapes: firsts [C, D], biases [D], seconds [L, D, D'] to [C, D'] and [D'], L times each.
     """
@@ -103,7 +103,7 @@ def joined_maps(
 
 
 class _Whole(Function):
-    """The matrix of one tower, [1, in, out] to [in, out]; its gradient lies as it does."""
+    """The matrix of one tower, [1, in, out] to [in, out]; the gradient has the same strides."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class _Whole(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad.reshape(-1).view(1, *grad.shape)  # strides, too, of those of size 1
+        return grad.reshape(-1).view(1, *grad.shape)  # also the strides of dimensions of size 1
 
 
 class _Assembled(Function):

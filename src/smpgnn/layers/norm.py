@@ -1,4 +1,4 @@
-"""Norms of rows that count a row as often as it stands for a node."""
+"""Norms over rows, in which each row counts with its multiplicity."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Affine:
 
 
 class RowBatchNorm(nn.BatchNorm1d):
-    """Batch norm over all rows of all contexts, each counted with its multiplicity.
+    """Batch norm over all rows of all contexts, each with its multiplicity.
 
-    In training the statistics equal those of one-hot contexts of the same graphs; if several
-    processes train together, those of all their rows. A single row has variance 0, so its result
-    is the bias, not an error. Rows that no context owns (padding) become zero.
+    In training the statistics equal those of one-hot contexts of the same graphs. With several
+    processes they include the rows of all of them. A single row has variance 0 and becomes the
+    bias. Padding rows become zero.
 
     Shapes: rows [P, C] to [P, C].
     """
@@ -55,10 +55,10 @@ class RowBatchNorm(nn.BatchNorm1d):
         return _processes() == 1 and rows.size(0) > 0 and fused(rows)
 
     def as_affine(self, context: LocalContext) -> tuple[LocalContext, Affine | None]:
-        """What the norm does to these contexts, for a linear map to merge with its own weights.
+        """The norm as an affine map, which a linear map can merge with its own weights.
 
-        In training this updates the running statistics. Use the returned contexts in place of the
-        given ones: their statistics have been computed. None: there are no rows to normalise.
+        In training this updates the running statistics. Use the returned contexts instead of the
+        given ones: their statistics are computed. None: there are no rows to normalise.
         """
         together = self.training and _processes() > 1
         if context.rows.size(0) == 0 and not together:
@@ -96,7 +96,7 @@ class RowBatchNorm(nn.BatchNorm1d):
         )
 
     def _moments(self, count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of all rows, those of other processes included."""
+        """Mean and variance of all rows, including those of other processes."""
         mean = total / count.clamp(min=1)
         if _processes() > 1:
             both = _sum_over_processes(torch.cat([count.unsqueeze(0), total]))
@@ -125,19 +125,19 @@ class RowBatchNorm(nn.BatchNorm1d):
 
 
 class RowLayerNorm(nn.LayerNorm):
-    """Layer norm of each row by itself. Shapes: rows [P, C] to [P, C]."""
+    """Layer norm of each row. Shapes: rows [P, C] to [P, C]."""
 
     def forward(self, context: LocalContext) -> LocalContext:  # type: ignore[override]
         return context.with_rows(super().forward(context.rows))
 
 
 class NoNorm(nn.Identity):
-    """The contexts as they are."""
+    """The identity."""
 
 
 def row_norm(name: str | None, channels: int) -> nn.Module:
-    """The norm called 'batch' or 'layer', or none."""
-    if name is None:
+    """The norm called 'batch' or 'layer'; with 'none' or None the contexts as they are."""
+    if name in (None, "none"):
         return NoNorm()
     norms: dict[str, Callable[[int], nn.Module]] = {"batch": RowBatchNorm, "layer": RowLayerNorm}
     if name not in norms:

@@ -1,4 +1,4 @@
-"""The ablation of the paper: the same layers on node features instead of contexts."""
+"""The paper's ablation: the same layers on node features instead of contexts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from smpgnn.layers.set_linear import RowLinear, SetLinear
 
 
 class MPNNLayer(DefaultSMPLayer):
-    """The default layer with a linear map in place of the set map; use it on one row a node."""
+    """The default layer with a linear map instead of the set map, for one row per node."""
 
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = RowLinear
+    option_names: ClassVar[tuple[str, ...]] = (
+        "towers",
+        "message_residual",
+        "update_residual",
+        "divide_update",
+    )
 
 
 class FastMPNNLayer(FastSMPLayer):
-    """The fast layer with a linear map in place of the set map; use it on one row a node."""
+    """The fast layer with a linear map instead of the set map, for one row per node."""
 
     first_map: ClassVar[type[SetLinear] | type[RowLinear]] = RowLinear
+    option_names: ClassVar[tuple[str, ...]] = ("towers", "divide_update")

@@ -1,4 +1,4 @@
-"""The set map Û of section 4: the first step of both parametrisations."""
+"""The set map Û of section 4, the first step of the default and the fast layer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smpgnn.ops.backend import fused_product
 
 
 class SetLinear(nn.Module):
-    r"""A linear map of the rows of each context that treats all nodes but the own one alike.
+    r"""A linear map on the rows of each context that treats all rows except the own one alike.
 
     .. math::
         \hat U_i = U_i W_1 + \tfrac1n 1 1^\top U_i W_2 + 1 c^\top
@@ -26,7 +26,7 @@ class SetLinear(nn.Module):
     Args:
         in_channels: width of the contexts.
         out_channels: width of the new contexts.
-        towers: number of groups of channels that do not mix (not in the paper).
+        towers: number of independent channel groups (not in the paper).
         set_scale: factor on the initial W2 and W3; small values start the layer near powers of the
             adjacency matrix (not in the paper).
 
@@ -59,7 +59,7 @@ class SetLinear(nn.Module):
         return [self.w1, self.w2, self.w3]
 
     def forward(self, context: LocalContext, norm: nn.Module | None = None) -> LocalContext:
-        """Û of contexts, or of the contexts normalised by `norm`."""
+        """Û; `norm` normalises the contexts first."""
         w1, *others = assemble(self.maps)
         return self.transform(context, norm, [w1, *side_by_side([others])[0]], ())[0]
 
@@ -70,10 +70,10 @@ class SetLinear(nn.Module):
         matrices: list[Tensor],
         message: tuple[Tensor, ...],
     ) -> tuple[LocalContext, Tensor | None]:
-        """Û and, where a kernel computes both, terms of the messages: see `smpgnn.ops.set_linear`.
+        """Û and, if a kernel computes both, terms of the messages (`smpgnn.ops.set_linear`).
 
-        `matrices` are W1 and, by `side_by_side`, the others. A batch norm before the map needs no
-        pass over the rows of its own: it is merged with the weights.
+        `matrices` are W1 and the result of `side_by_side` for the others. A batch norm before the
+        map is merged with the weights, which saves a pass over the rows.
         """
         (w1, maps), bias, affine = matrices, self.w2.offset(), None
         if not isinstance(norm, RowBatchNorm):
@@ -102,15 +102,15 @@ class SetLinear(nn.Module):
 
 
 class MarkedSetLinear(SetLinear):
-    r"""The set map with two more terms, by which all rows of a context see its own one.
+    r"""The set map with two more terms, which add the own row to all rows of a context.
 
     .. math::
         \hat U_i = \text{SetLinear}(U_i) + 1\, U_i[i, :]\, W_\text{all}
                    + \mathbb 1_i\, U_i[i, :]\, W_\text{own}
 
-    This is the most general linear map that treats all nodes but the own one alike, up to a bias of
-    the own row (not in the paper). The paper's map tells the features of a node to the other rows
-    of its context through their mean only, where they count one part in n.
+    Up to a bias of the own row, this is the most general linear map that treats all rows except the
+    own one alike (not in the paper). In the paper's map the other rows receive the features of the
+    node only through the mean, with weight 1/n.
 
     Args and shapes: those of `SetLinear`.
     """
@@ -133,7 +133,7 @@ class MarkedSetLinear(SetLinear):
 
 
 class RowLinear(nn.Module):
-    """The set map without its set terms: each row by itself.
+    """The set map without W2 and W3: a linear map on each row.
 
     Shapes: rows [P, in_channels] to [P, out_channels].
     """
@@ -161,15 +161,15 @@ class RowLinear(nn.Module):
         matrices: list[Tensor],
         message: tuple[Tensor, ...],
     ) -> tuple[LocalContext, Tensor | None]:
-        """As in `SetLinear`, without terms of the messages."""
+        """As `SetLinear.transform`, without terms of the messages."""
         context = context if norm is None else norm(context)
         return context.with_rows(F.linear(context.rows, matrices[0].t(), self.w1.bias)), None
 
 
 def side_by_side(matrices: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
-    """For each set map [W2, W3], which the means meet, and below it what the own rows meet.
+    """For each set map [W2, W3], applied to the means, above the matrices for the own rows, if any.
 
-    Shapes: none, 2 or 4 matrices [C, D] for each set map, to none or one [C, 2 D] or [2 C, 2 D].
+    Shapes: none, 2 or 4 matrices [C, D] per set map, to none or one [C, 2 D] or [2 C, 2 D].
     """
     if not matrices[0]:
         return [[] for _ in matrices]
@@ -181,7 +181,7 @@ def side_by_side(matrices: Sequence[Sequence[Tensor]]) -> list[list[Tensor]]:
 def set_map_type(
     usual: type[SetLinear] | type[RowLinear], set_terms: bool, own_terms: bool
 ) -> type[SetLinear] | type[RowLinear]:
-    """The first map of a layer whose usual one this is."""
+    """The first map of a layer, given the usual one and the options."""
     if not own_terms:
         return usual if set_terms else RowLinear
     if usual is RowLinear or not set_terms:

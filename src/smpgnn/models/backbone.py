@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.catalogue import FEATURES, NORM_PLACES
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.growing import GrowingIndex
-from smpgnn.contexts.identifiers import identifier_scheme
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import NodeRows
 from smpgnn.contexts.topology import Topology
@@ -29,75 +28,37 @@ class Backbone(nn.Module):
 
     Args:
         layer: makes a layer from its input and output width.
-        in_channels: node features, 0 if there are none.
-        hidden_channels: width of the contexts after the first layer.
-        num_layers: number L of layers.
-        edge_channels: edge features that the layers take.
-        identifiers: 'onehot', 'coloring', 'neighborhood', 'local', or 'nodes' (one row a node: no
-            contexts).
-        norm: 'batch', 'layer' or None: of the rows.
-        residual: add the input of a layer to its output wherever both are equally wide.
-        announced_channels: so many of the node features, the first ones, stand in the row of their
-            node in every context from the start, not in its own alone (not in the paper).
-        checkpoint: of each layer and of extractors that work on every row keep the input only and
-            run them again for the gradient.
-        norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
-            added.
-        context_radius: hops within which a context tells nodes apart, with 'local'.
-        features: where node features stand at first: 'own' (those of a node in its own row of its
-            context, as in the paper), 'context' (in every row of its context) or 'row' (in its row
-            of every context).
+        in_channels: number of node features; 0: none.
+        edge_channels: number of edge features; 0: none.
+        options: width and number of the layers, type of contexts, norm, residual, checkpointing.
+        on_contexts: False for networks with one row per node.
     """
 
     def __init__(
         self,
         layer: Callable[[int, int], SMPLayer],
         in_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        edge_channels: int = 0,
-        identifiers: str = "onehot",
-        norm: str | None = None,
-        residual: bool = False,
-        checkpoint: bool = False,
-        announced_channels: int = 0,
-        norm_place: str = "before",
-        context_radius: int = 3,
-        features: str = "own",
+        edge_channels: int,
+        options: NetworkOptions,
+        *,
+        on_contexts: bool = True,
     ) -> None:
         super().__init__()
         check_counts(in_channels=in_channels, edge_channels=edge_channels, at_least=0)
-        check_counts(hidden_channels=hidden_channels, num_layers=num_layers, at_least=1)
-        if identifiers != "nodes":
-            identifier_scheme(identifiers)
-        check_counts(context_radius=context_radius, at_least=1)
-        check_counts(announced_channels=announced_channels, at_least=0)
-        if announced_channels > in_channels:
+        check_counts(num_layers=options.num_layers, at_least=1)
+        self.in_channels, self.edge_channels, self.options = in_channels, edge_channels, options
+        self.identifiers = options.identifiers if on_contexts else "nodes"
+        if self.identifiers in ("coloring", "neighborhood") and options.features == "row":
             raise InputError(
-                f"announced_channels is {announced_channels}, but there are {in_channels} node "
-                "features: it counts the first of them."
+                "features='row' goes with identifiers='local' or 'onehot': a row of "
+                f"'{self.identifiers}' may stand for several nodes; take features='own' with it."
             )
-        if announced_channels and identifiers not in ("onehot", "nodes"):
-            raise InputError(
-                f"announced_channels goes with identifiers='onehot': a row of '{identifiers}' may "
-                "stand for several nodes."
-            )
-        check_features(features, identifiers, announced_channels)
-        self.announced_channels, self.context_radius = announced_channels, context_radius
-        self.features = features
-        self.in_channels, self.hidden_channels = in_channels, hidden_channels
-        self.edge_channels, self.num_layers = edge_channels, num_layers
-        self.identifiers, self.residual, self.checkpoint = identifiers, residual, checkpoint
-        widths = [1 + in_channels] + [hidden_channels] * num_layers
+        widths = [1 + in_channels] + [options.hidden_channels] * options.num_layers
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
-        if norm_place not in NORM_PLACES:
-            raise InputError(
-                f"norm_place must be one of {', '.join(NORM_PLACES)}, not {norm_place!r}."
-            )
-        self.norm_after = norm_place == "after"
+        self.norm_after = options.norm_place == "after"
         normed = widths[1:] if self.norm_after else widths[:-1]
         self.norms = nn.ModuleList(
-            row_norm(norm if number or self.norm_after else None, width)
+            row_norm(options.norm if number or self.norm_after else None, width)
             for number, width in enumerate(normed)
         )
 
@@ -106,8 +67,10 @@ class Backbone(nn.Module):
         if self.identifiers == "nodes":
             return ContextIndex.of_nodes(topology)
         if self.identifiers == "neighborhood":
-            return GrowingIndex.of(topology, self.num_layers)
-        return ContextIndex.build(topology, self.identifiers, self.num_layers, self.context_radius)
+            return GrowingIndex.of(topology, self.options.num_layers)
+        return ContextIndex.build(
+            topology, self.identifiers, self.options.num_layers, self.options.context_radius
+        )
 
     def checked_index(
         self,
@@ -152,14 +115,11 @@ class Backbone(nn.Module):
         By default these are the contexts themselves. A `read` that returns less lets go of the rows
         of a layer as soon as the next one has used them.
         """
-        context = index.initial(x, self._dtype, self.features)
-        if self.announced_channels:
-            assert x is not None
-            context = index.announce(context, x[:, : self.announced_channels])
+        context = index.initial(x, self._dtype, self.options.features)
         found = [read(0, index.read(context, 0))]
         for number, weights in enumerate(self._assembled_weights(), start=1):
             arguments = number, context, edge_attr, index, weights
-            if self.checkpoint:
+            if self.options.checkpoint:
                 modules = [self.norms[number - 1], self.layers[number - 1]]
                 context = recomputed(self._apply_layer, modules, *arguments)
             else:
@@ -192,7 +152,7 @@ class Backbone(nn.Module):
             new = layer(context, here, y, norm, weights)
         else:
             new = layer(norm(context), here, y)
-        if self.residual and new.num_channels == context.num_channels:
+        if self.options.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
         # Padding must stay finite: batch norm sets it to zero, and so do some layers.
         contained = layer.contained or isinstance(self.norms[-1], RowBatchNorm)
@@ -205,7 +165,7 @@ class Backbone(nn.Module):
 
     def extract(self, extractor: nn.Module, context: LocalContext, index: ContextIndex) -> Tensor:
         """What an extractor reads; with checkpointing, one that works on all rows runs again."""
-        if self.checkpoint and isinstance(extractor, NodeExtractor | PooledNodeExtractor):
+        if self.options.checkpoint and isinstance(extractor, NodeExtractor | PooledNodeExtractor):
             features: Tensor = recomputed(extractor, [extractor], context, index)
         else:
             features = extractor(context, index)
@@ -223,7 +183,7 @@ class Backbone(nn.Module):
         A GPU reads them from all layers at once, to launch fewer kernels. That takes contexts with
         the same rows, all of which are kept anyway for the backward pass.
         """
-        if torch.is_grad_enabled() and not self.checkpoint:
+        if torch.is_grad_enabled() and not self.options.checkpoint:
             _, *layers = self(x, edge_attr, index)
             layout = layers[0].layout
             if fused(layers[0].rows) and all(context.layout is layout for context in layers):
@@ -291,7 +251,7 @@ class Backbone(nn.Module):
                 "index has rows of another kind: this network works on "
                 + ("nodes." if self.identifiers == "nodes" else "contexts.")
             )
-        wanted = self.context_radius if self.identifiers == "local" else None
+        wanted = self.options.context_radius if self.identifiers == "local" else None
         if index.table.context_radius != wanted:
             raise InputError(
                 f"index tells apart nodes within {_hops(index.table.context_radius)}, but this "
@@ -303,27 +263,11 @@ class Backbone(nn.Module):
                 f"index is of other graphs ({topology.num_graphs} with {topology.num_nodes} nodes "
                 f"and {topology.num_edges} edges): build it from the same batch."
             )
-        if radius is not None and radius < self.num_layers:
+        if radius is not None and radius < self.options.num_layers:
             raise InputError(
                 f"index holds identifiers for {radius} layers, but the network has "
-                f"{self.num_layers}: build it for as many layers."
+                f"{self.options.num_layers}: build it for as many layers."
             )
-
-
-def check_features(features: str, identifiers: str, announced_channels: int) -> None:
-    """Refuse features in rows that may stand for several nodes."""
-    if features not in FEATURES:
-        raise InputError(f"features must be one of {', '.join(FEATURES)}, not {features!r}.")
-    if features == "row" and identifiers not in ("onehot", "local", "nodes"):
-        raise InputError(
-            f"features='row' goes with identifiers='local' or 'onehot': a row of '{identifiers}' "
-            "may stand for several nodes; take features='own' with it."
-        )
-    if features != "own" and announced_channels:
-        raise InputError(
-            f"features='{features}' and announced_channels={announced_channels} exclude each "
-            "other: both say what the other rows hold."
-        )
 
 
 def _hops(context_radius: int | None) -> str:

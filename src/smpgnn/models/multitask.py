@@ -8,24 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
-from smpgnn.layers import (
-    DefaultSMPLayer,
-    FastMPNNLayer,
-    FastSMPLayer,
-    MPNNLayer,
-    RowBatchNorm,
-    SMPLayer,
-)
-from smpgnn.models.backbone import Backbone
-from smpgnn.models.smp import layer_factory
+from smpgnn.layers import FastMPNNLayer, MPNNLayer, RowBatchNorm, SMPLayer
+from smpgnn.models.base import Network
 from smpgnn.ops import gru_cell
 from smpgnn.pooling import NodeExtractor, RowExtractor, SetToSet
 
+#: Default width of the extracted node features.
+EXTRACTOR_CHANNELS = 32
 
-class MultiTaskSMP(nn.Module):
+
+class MultiTaskSMP(Network):
     """Structural message-passing for node targets and graph targets of the same graphs.
 
     After every layer a shared extractor gives node features, which (after a relu) a gated recurrent
@@ -39,16 +35,12 @@ class MultiTaskSMP(nn.Module):
         graph_channels: numbers to predict for each graph.
         hidden_channels: width of the contexts.
         num_layers: number of layers.
-        layer, identifiers, context_radius, edge_channels, norm, norm_place, residual, checkpoint,
-            announced_channels, features, layer_options: as in `SMP`.
-        extractor_channels: width of the extracted node features.
+        layer, identifiers, edge_channels, options, changes: as in `SMP`. Unless told otherwise,
+            there is a batch norm, and the extracted features have 32 channels.
         state_channels: width of the state of a node.
     """
 
-    layer_types: ClassVar[dict[str, type[SMPLayer]]] = {
-        "default": DefaultSMPLayer,
-        "fast": FastSMPLayer,
-    }
+    default_options = NetworkOptions(norm="batch")
     extractor_type: ClassVar[type[NodeExtractor] | type[RowExtractor]] = NodeExtractor
 
     def __init__(
@@ -56,47 +48,34 @@ class MultiTaskSMP(nn.Module):
         in_channels: int,
         node_channels: int,
         graph_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        layer: str = "default",
-        identifiers: str = "onehot",
+        hidden_channels: int | None = None,
+        num_layers: int | None = None,
+        layer: str | None = None,
+        identifiers: str | None = None,
         edge_channels: int = 0,
         *,
-        extractor_channels: int = 32,
         state_channels: int = 16,
-        norm: str | None = "batch",
-        residual: bool = False,
-        checkpoint: bool = False,
-        announced_channels: int = 0,
-        norm_place: str = "before",
-        context_radius: int = 3,
-        features: str = "own",
-        **layer_options: Any,
+        options: NetworkOptions | None = None,
+        **changes: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            in_channels,
+            edge_channels,
+            layer,
+            options,
+            hidden_channels=hidden_channels,
+            num_layers=num_layers,
+            identifiers=identifiers,
+            **changes,
+        )
         check_counts(
             node_channels=node_channels,
             graph_channels=graph_channels,
-            extractor_channels=extractor_channels,
             state_channels=state_channels,
             at_least=1,
         )
-        self.backbone = Backbone(
-            layer_factory(self.layer_types, layer, edge_channels, layer_options),
-            in_channels,
-            hidden_channels,
-            num_layers,
-            edge_channels,
-            identifiers,
-            norm,
-            residual,
-            checkpoint,
-            announced_channels,
-            norm_place,
-            context_radius,
-            features,
-        )
-        self.extractor = self.extractor_type(hidden_channels, extractor_channels)
+        extractor_channels = self.options.extractor_channels or EXTRACTOR_CHANNELS
+        self.extractor = self.extractor_type(self.options.hidden_channels, extractor_channels)
         self.recurrent = nn.GRUCell(extractor_channels, state_channels)
         self.node_head = nn.Sequential(
             nn.Linear(state_channels, state_channels),
@@ -129,7 +108,7 @@ class MultiTaskSMP(nn.Module):
         features = F.relu(self.backbone.extract_all(self.extractor, x, edge_attr, index))
         state = self._last_state(features)
         pooled = self.set2set(state, index)
-        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graph_layout))
+        hidden = self.graph_norm(LocalContext(self.graph_hidden(pooled), index.graphs.layout))
         return self.node_head(state), self.graph_out(F.relu(hidden.rows))
 
     def _last_state(self, features: Tensor) -> Tensor:
@@ -154,7 +133,4 @@ class MultiTaskMPNN(MultiTaskSMP):
         "fast": FastMPNNLayer,
     }
     extractor_type: ClassVar[type[NodeExtractor] | type[RowExtractor]] = RowExtractor
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.backbone.identifiers = "nodes"
+    on_contexts = False

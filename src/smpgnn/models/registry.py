@@ -3,80 +3,42 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from smpgnn.config.catalogue import BY_NAME, ENTRIES, OWN_LAYERS, Entry
-from smpgnn.config.options import TrainOptions
+from smpgnn.config.models import MODELS, SMP_LAYERS
+from smpgnn.config.network import LayerOptions, NetworkOptions
+from smpgnn.config.settings import Options, flat, nested, with_values
 from smpgnn.errors import InputError
 
 
 @dataclass(frozen=True)
-class NetworkSpec:
-    """All that is needed to build a network anew; plain values only."""
+class NetworkSpec(Options):
+    """All that is needed to build a network: its options, and what the data decide.
 
-    model: str
-    in_channels: int
-    edge_channels: int
-    node_outputs: int  # numbers to predict for each node
-    graph_outputs: int  # numbers to predict for each graph; both: the multi-task frame
-    hidden_channels: int
-    num_layers: int
-    identifiers: str
-    dropout: float
-    norm: str
-    residual: bool
-    towers: int
-    set_scale: float
-    message_residual: bool
-    update_residual: bool
-    shared_extractor: bool
-    extractor_channels: int
-    checkpoint: bool = False
-    readout: str = "mean"
-    set_terms: bool = True
-    own_terms: bool = False
-    divide_update: bool = False
-    norm_place: str = "before"
-    context_radius: int = 3  # of local contexts
-    announced_channels: int = 0  # node features that every context knows from the start
-    features: str = "own"  # rows that hold node features at first
-    max_nodes: int = 0  # of the largest graph there is (for relational pooling)
-    usual_nodes: float = 1.0  # of a usual training graph (for the readout 'scaled-sum')
+    `max_nodes` are those of the largest graph (for relational pooling), `usual_nodes` those of an
+    average training graph (for the readout 'scaled-sum').
+    """
 
-    @classmethod
-    def from_options(
-        cls,
-        options: TrainOptions,
-        *,
-        in_channels: int,
-        edge_channels: int,
-        node_outputs: int,
-        graph_outputs: int,
-        num_layers: int | None = None,
-        max_nodes: int = 0,
-        usual_nodes: float = 1.0,
-    ) -> NetworkSpec:
-        names = {f.name for f in fields(cls)} & {f.name for f in fields(options)}
-        values = {name: getattr(options, name) for name in names}
-        values["num_layers"] = num_layers or options.num_layers
-        if not BY_NAME[options.model].edges:
-            edge_channels = 0
-        return cls(
-            **values,
-            in_channels=in_channels,
-            edge_channels=edge_channels,
-            node_outputs=node_outputs,
-            graph_outputs=graph_outputs,
-            max_nodes=max_nodes,
-            usual_nodes=usual_nodes,
-        )
+    in_channels: int = 0
+    edge_channels: int = 0
+    node_outputs: int = 0  # numbers to predict for each node
+    graph_outputs: int = 0  # numbers to predict for each graph; both: the multi-task networks
+    max_nodes: int = 0
+    usual_nodes: float = 1.0
+    options: NetworkOptions = nested(NetworkOptions())
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """The flat view, as it stands in saved models."""
+        return flat(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> NetworkSpec:
+        """From the flat view, also that of models of earlier versions."""
+        return with_values(cls(), values, "spec")
 
     @property
     def level(self) -> str:
@@ -84,75 +46,31 @@ class NetworkSpec:
 
     def build(self) -> nn.Module:
         """The network, with fresh weights."""
-        if self.model not in BY_NAME:
-            raise InputError(f"model must be one of {', '.join(BY_NAME)}, not {self.model!r}.")
-        entry = BY_NAME[self.model]
-        options: dict[str, Any] = {
-            "edge_channels": self.edge_channels,
-            "norm": None if self.norm == "none" else self.norm,
-            "norm_place": self.norm_place,
-            "residual": self.residual,
-            "checkpoint": self.checkpoint,
+        entry, options = MODELS[self.options.model], self.options
+        if entry.name not in SMP_LAYERS:  # baselines have neither contexts nor options of layers
+            usual = NetworkOptions()
+            options = options.changed(
+                identifiers=usual.identifiers, features=usual.features, **flat(LayerOptions())
+            )
+        more: dict[str, Any] = {
+            "edge_channels": self.edge_channels if entry.edges else 0,
+            "options": options,
         }
-        if self.model in OWN_LAYERS:
-            options |= self._layer_options()
-        if self.model == "rp":
-            options["max_nodes"] = max(1, self.max_nodes)
+        if entry.layer is not None:
+            more["layer"] = entry.layer
+        if entry.name == "rp":
+            more["max_nodes"] = max(1, self.max_nodes)
+        place, name = entry.network.split(":")
         if self.node_outputs and self.graph_outputs:
             if not entry.multitask:
-                several = [other.name for other in ENTRIES if other.multitask]
+                several = ", ".join(other.name for other in MODELS.values() if other.multitask)
                 raise InputError(
-                    f"model: '{self.model}' has no version for several targets at once: "
-                    f"take one of {', '.join(several)}."
+                    f"model: '{entry.name}' has no version for several targets at once: "
+                    f"take one of {several}."
                 )
-            multitask = _find(entry, entry.multitask)
-            return multitask(
-                self.in_channels,
-                self.node_outputs,
-                self.graph_outputs,
-                self.hidden_channels,
-                self.num_layers,
-                extractor_channels=self.extractor_channels or 32,
-                **options,
-            )
-        return _find(entry, entry.network)(
-            self.in_channels,
-            self.node_outputs or self.graph_outputs,
-            self.hidden_channels,
-            self.num_layers,
-            level=self.level,
-            dropout=self.dropout,
-            extractor_channels=self.extractor_channels or None,
-            shared_extractor=self.shared_extractor,
-            readout=self.readout,
-            usual_nodes=self.usual_nodes,
-            **options,
-        )
-
-    def _layer_options(self) -> dict[str, Any]:
-        fast = self.model.startswith("fast-")
-        options: dict[str, Any] = {
-            "layer": "fast" if fast else "default",
-            "identifiers": self.identifiers,
-            "context_radius": self.context_radius,
-            "towers": self.towers,
-            "set_scale": self.set_scale,
-            "set_terms": self.set_terms,
-            "divide_update": self.divide_update,
-            "announced_channels": self.announced_channels,
-        }
-        if self.model in ("smp", "fast-smp"):  # the ablations have no contexts
-            options["own_terms"] = self.own_terms
-            options["features"] = self.features
-        if not fast:
-            options["message_residual"] = self.message_residual
-            options["update_residual"] = self.update_residual
-        return options
-
-
-def _find(entry: Entry, name: str) -> Callable[..., nn.Module]:
-    module = entry.module
-    if name.startswith("MultiTask") and module == "models.smp":
-        module = "models.multitask"
-    found: Callable[..., nn.Module] = getattr(importlib.import_module(f"smpgnn.{module}"), name)
-    return found
+            name, outputs = f"MultiTask{name}", [self.node_outputs, self.graph_outputs]
+        else:
+            outputs = [self.node_outputs or self.graph_outputs]
+            more |= {"level": self.level, "usual_nodes": self.usual_nodes}
+        make: Callable[..., nn.Module] = getattr(importlib.import_module(f"smpgnn.{place}"), name)
+        return make(self.in_channels, *outputs, **more)

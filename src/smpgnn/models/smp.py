@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError, check_counts
-from smpgnn.layers import DefaultSMPLayer, FastMPNNLayer, FastSMPLayer, MPNNLayer, SMPLayer
-from smpgnn.models.backbone import Backbone
+from smpgnn.layers import FastMPNNLayer, MPNNLayer, SMPLayer
+from smpgnn.models.base import Network
 from smpgnn.pooling import (
     GraphExtractor,
     NodeExtractor,
@@ -23,7 +23,6 @@ from smpgnn.pooling import (
     PooledNodeExtractor,
     Readout,
     RowExtractor,
-    check_readout,
     perceptrons,
 )
 
@@ -33,7 +32,7 @@ LEVELS = ("graph", "node")
 Reader = Callable[[list[LocalContext], ContextIndex], Tensor]
 
 
-class SMP(nn.Module):
+class SMP(Network):
     r"""A structural message-passing network, called like a network of PyTorch Geometric.
 
     Features are extracted from the contexts before the first and after every layer,
@@ -43,115 +42,73 @@ class SMP(nn.Module):
     and pass a head: :math:`\text{Lin}(\text{dropout}(h + \text{relu}(\text{Lin}\, h)))`.
 
     Args:
-        in_channels: node features; 0 for graphs without (then `x` is None).
+        in_channels: number of node features; 0 for graphs without (then `x` is None).
         out_channels: numbers to predict for each graph or node.
         hidden_channels: width of the contexts.
         num_layers: number of layers, and with it how many hops a node can see.
         layer: 'default' (perceptrons, edge features) or 'fast' (no edge features).
-        identifiers: 'onehot' (n rows a context), 'coloring' (Algorithm 1) or 'neighborhood' (the
-            same results as 'onehot' with rows for the visible nodes only); or 'local' (rows for the
-            nodes within `context_radius` hops and one for all others: another network, not in the
-            paper). No part of the weights: a state dict loads under any scheme.
-        context_radius: hops within which the contexts of 'local' tell nodes apart.
-        edge_channels: edge features; 0 for none.
+        identifiers: type of contexts. 'onehot' has n rows per context, 'coloring' (Algorithm 1)
+            fewer; 'neighborhood' has rows for visible nodes only and the same results as 'onehot';
+            'local' has rows for the nodes within `context_radius` hops and one for all others,
+            which is another network (not in the paper). A state dict loads under any of them.
+        edge_channels: number of edge features; 0 for none.
         level: 'graph' (result [B, out_channels]) or 'node' ([N, out_channels]).
-        dropout: share of the features dropped before the last map, in training.
-        extractor_channels: width of the features; four times `hidden_channels` where not given.
-        shared_extractor: one extractor for the contexts after all layers, to save weights.
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
             an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
             with weights of its own is shared by all extractors.
-        readout: for graphs: 'mean', 'sum', 'scaled-sum', 'max' or two of them ('mean+max',
-            'sum+max', 'mean+scaled-sum'), how the extractor joins nodes and pairs; with 'max' what
-            is learned on small graphs holds on larger ones where one place decides, 'scaled-sum'
-            suits what is a sum over its parts.
-        usual_nodes: nodes of a usual graph, the unit of 'scaled-sum'.
-        norm: 'batch', 'layer' or None: of the rows.
-        norm_place: 'before' every layer but the first, or 'after' every layer, before its input is
-            added.
-        residual: add the input of a layer to its output.
-        announced_channels: so many of the node features, the first ones, are known to every node
-            of the graph from the start (with one-hot identifiers; not in the paper).
-        features: where node features stand at first: 'own' (those of a node in its own row of its
-            context, as in the paper), 'context' (in every row of its context) or 'row' (in its row
-            of every context; with 'onehot' and 'local').
-        checkpoint: keep only the input of each layer for the gradient, and run it again then:
-            the same results in less memory and more time.
-        layer_options: further arguments of the layer: towers, set_scale, message_residual, ….
+        usual_nodes: nodes of a usual graph, the unit of the readout 'scaled-sum'.
+        options: size, contexts, norm, readout and layers of the network. Arguments given by name
+            have priority, and the class and `layer` decide instead of `options.model`.
+        changes: settings of `NetworkOptions` and `LayerOptions` by name: dropout, norm, residual,
+            readout, towers, ….
     """
-
-    layer_types: ClassVar[dict[str, type[SMPLayer]]] = {
-        "default": DefaultSMPLayer,
-        "fast": FastSMPLayer,
-    }
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        hidden_channels: int,
-        num_layers: int,
-        layer: str = "default",
-        identifiers: str = "onehot",
+        hidden_channels: int | None = None,
+        num_layers: int | None = None,
+        layer: str | None = None,
+        identifiers: str | None = None,
         edge_channels: int = 0,
-        level: str = "graph",
-        dropout: float = 0.0,
         *,
-        extractor_channels: int | None = None,
-        shared_extractor: bool = False,
+        level: str = "graph",
         pooling: Any = "extractor",
-        readout: str = "mean",
         usual_nodes: float = 1.0,
-        norm: str | None = None,
-        norm_place: str = "before",
-        residual: bool = False,
-        checkpoint: bool = False,
-        announced_channels: int = 0,
-        context_radius: int = 3,
-        features: str = "own",
-        **layer_options: Any,
+        options: NetworkOptions | None = None,
+        **changes: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(
+            in_channels,
+            edge_channels,
+            layer,
+            options,
+            hidden_channels=hidden_channels,
+            num_layers=num_layers,
+            identifiers=identifiers,
+            **changes,
+        )
         if level not in LEVELS:
             raise InputError(f"level must be one of {', '.join(LEVELS)}, not {level!r}.")
         check_counts(out_channels=out_channels, at_least=1)
-        check_counts(hidden_channels=hidden_channels, at_least=1)
-        if extractor_channels is not None:
-            check_counts(extractor_channels=extractor_channels, at_least=1)
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout must be at least 0 and below 1, not {dropout}.")
-        check_readout("readout", readout, usual_nodes)
-        self.level, self.readout, self.usual_nodes = level, readout, usual_nodes
-        self.backbone = Backbone(
-            layer_factory(self.layer_types, layer, edge_channels, layer_options),
-            in_channels,
-            hidden_channels,
-            num_layers,
-            edge_channels,
-            identifiers,
-            norm,
-            residual,
-            checkpoint,
-            announced_channels,
-            norm_place,
-            context_radius,
-            features,
-        )
-        width = 4 * hidden_channels if extractor_channels is None else extractor_channels
+        self.level, self.usual_nodes = level, usual_nodes
+        chosen = self.options
+        width = chosen.extractor_channels or 4 * chosen.hidden_channels
         self.first_extractor = self._extractor(1 + in_channels, width, pooling)
         self.extractors = nn.ModuleList(
-            self._extractor(hidden_channels, width, pooling)
-            for _ in range(1 if shared_extractor else num_layers)
+            self._extractor(chosen.hidden_channels, width, pooling)
+            for _ in range(1 if chosen.shared_extractor else chosen.num_layers)
         )
         self.head = nn.Linear(width, width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(chosen.dropout)
         self.out = nn.Linear(width, out_channels)
 
     def _extractor(self, in_channels: int, out_channels: int, pooling: Any) -> nn.Module:
         if self.level == "node":
             return NodeExtractor(in_channels, out_channels)
         if isinstance(pooling, str) and pooling == "extractor":
-            return GraphExtractor(in_channels, out_channels, self.readout, self.usual_nodes)
+            return GraphExtractor(in_channels, out_channels, self.options.readout, self.usual_nodes)
         return PooledNodeExtractor(in_channels, out_channels, pooling)
 
     def forward(
@@ -239,21 +196,9 @@ class MPNN(SMP):
         "fast": FastMPNNLayer,
     }
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.backbone.identifiers = "nodes"
+    on_contexts = False
 
     def _extractor(self, in_channels: int, out_channels: int, pooling: Any) -> nn.Module:
         if self.level == "node":
             return RowExtractor(in_channels, out_channels)
-        return NodePooling(in_channels, out_channels, self.readout, self.usual_nodes)
-
-
-def layer_factory(
-    types: dict[str, type[SMPLayer]], name: str, edge_channels: int, options: dict[str, Any]
-) -> partial[SMPLayer]:
-    """What makes the layers of this name, with these options."""
-    if name not in types:
-        raise InputError(f"layer must be one of {', '.join(types)}, not {name!r}.")
-    make: Callable[..., SMPLayer] = types[name]
-    return partial(make, edge_channels=edge_channels, **options)
+        return NodePooling(in_channels, out_channels, self.options.readout, self.usual_nodes)

@@ -1,6 +1,6 @@
-"""The few hot operations on the rows of contexts.
+"""The hot operations on the rows of contexts.
 
-Each has a plain form in torch; on a GPU, where Triton is installed, a fused kernel takes its place.
+Each has a plain form in torch and, for a GPU with Triton, fused kernels.
 """
 
 from smpgnn.ops.batch_norm import batch_norm

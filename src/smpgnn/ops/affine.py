@@ -1,16 +1,16 @@
-"""Products over very many rows, in pieces where that is faster."""
+"""Matmuls over all rows, split over threads."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-#: Pieces into which a product over all rows is cut on a CPU, so that threads share it.
+#: Number of pieces into which a CPU splits a matmul over all rows, to share it among threads.
 PIECES = 16
 
 
 def inner_product(rows: Tensor, grad: Tensor) -> Tensor:
-    """rowsᵀ · grad, the gradient of a matrix: a small result of very many rows.
+    """rowsᵀ · grad, the gradient of a matrix: a small sum over very many rows.
 
     Shapes: rows [P, C], grad [P, D], result [C, D].
     """

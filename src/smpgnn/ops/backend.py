@@ -1,10 +1,10 @@
-"""Which way an operation runs.
+"""The choice between kernels and plain torch.
 
-Every operation has a plain form: torch functions only, so derivatives of any order exist, in
-reverse and forward mode and under `torch.func`. Around it stands an autograd function with a faster
-forward and backward pass, by fused kernels on a GPU. Its backward pass serves first derivatives.
-Asked for more (`create_graph=True`), it differentiates the plain form (`plain_gradients`); inside
-`torch.func` and forward-mode differentiation the plain form runs from the start (`transformed`).
+Every operation has a plain form in torch functions only. It provides derivatives of any order, in
+reverse and forward mode and under `torch.func`. An autograd function around it has faster forward
+and backward passes, which use fused kernels on a GPU. Its backward pass computes first derivatives;
+with `create_graph=True` it differentiates the plain form instead (`plain_gradients`). Under
+`torch.func` and in forward mode the plain form runs from the start (`transformed`).
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ from torch.autograd import forward_ad
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: The width up to which the kernels serve layers.
+#: The largest width of a layer that the kernels support.
 WIDEST = 64
-#: Set to False to run the plain way on a GPU, too (for comparison).
+#: Set to False to run without kernels on a GPU (for comparison).
 FUSED = True
-#: Set to True to run the kernels on the CPU, by Triton's interpreter (for tests).
+#: Set to True to run the kernels on the CPU with Triton's interpreter (for tests).
 INTERPRETED = False
 
 
 def fused(rows: Tensor) -> bool:
-    """Whether the kernels serve these rows."""
+    """Whether kernels process these rows."""
     return ((FUSED and rows.is_cuda and has_kernels()) or INTERPRETED) and not transformed()
 
 
 def transformed() -> bool:
-    """Whether torch.func or forward-mode differentiation looks into every operation."""
+    """Whether torch.func or forward-mode differentiation is active."""
     return mapped() or forward_ad._current_level >= 0
 
 
 def mapped() -> bool:
-    """Whether a transform of torch.func is at work."""
+    """Whether a transform of torch.func is active."""
     return torch._C._are_functorch_transforms_active()
 
 
 def fused_product(rows: Tensor, matrix: Tensor) -> bool:
-    """Whether the kernels serve products of these rows with such a matrix.
+    """Whether kernels compute the matmul of these rows with this matrix.
 
-    A program holds the whole matrix, and sums of its size; wider ones are left to plain torch.
+    A program keeps the whole matrix and sums of its size in registers, so wide matrices use plain
+    torch.
     """
     width, height = (max(16, 1 << (size - 1).bit_length()) for size in matrix.shape)
     most = 32 * 32 if rows.dtype == torch.float64 else WIDEST * WIDEST
@@ -60,16 +61,16 @@ def has_kernels() -> bool:
 
 
 def opaque(function: Function) -> Function:
-    """Have torch.compile call this function instead of looking into it.
+    """Have torch.compile call this function instead of tracing it.
 
-    The operations take objects that describe a batch, and have gradients of their own.
+    Operations take objects that describe a batch, and define their own gradients.
     """
     hidden: Function = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
     return hidden
 
 
 def working_dtype(rows: Tensor) -> torch.dtype:
-    """The type in which rows are processed: that of autocast where it is on."""
+    """The dtype in which rows are processed: that of autocast if it is enabled."""
     if torch.is_autocast_enabled(rows.device.type):
         return torch.get_autocast_dtype(rows.device.type)
     return rows.dtype
@@ -82,8 +83,8 @@ def plain_gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the plain form `compute` that can be differentiated again.
 
-    Each input counts as a variable of its own, even where one was computed from another: the path
-    between them belongs to the operations outside.
+    Each input is an independent variable here, even if one was computed from another: that path
+    belongs to the operations outside.
     """
     with torch.enable_grad():
         own = [None if value is None else value.view_as(value) for value in inputs]

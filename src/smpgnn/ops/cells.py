@@ -1,4 +1,4 @@
-"""Recurrent cells of torch, which here have forward-mode derivatives on a GPU, too."""
+"""Torch's recurrent cells, with forward-mode derivatives also on a GPU."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch.nn import functional as F
 
 from smpgnn.ops.backend import transformed
 
-#: Those of `nn.GRUCell` and `nn.LSTMCell` in their order: the matrices of input and state, and two
-#: biases.
+#: The weights of `nn.GRUCell` or `nn.LSTMCell` in their order: the matrices of input and state, and
+#: two biases.
 CellWeights = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def gru_cell(x: Tensor, state: Tensor, weights: CellWeights) -> Tensor:
-    r"""One step of a gated recurrent unit.
+    r"""One step of a gated recurrent unit (GRU).
 
     .. math::
         r, z &= \sigma(W x + b + V h + c) \\
@@ -37,7 +37,7 @@ def gru_cell(x: Tensor, state: Tensor, weights: CellWeights) -> Tensor:
 def lstm_cell(
     x: Tensor, state: Tensor, memory: Tensor, weights: CellWeights
 ) -> tuple[Tensor, Tensor]:
-    r"""One step of a long short-term memory: its new state and memory.
+    r"""One step of a long short-term memory (LSTM): the new state and memory.
 
     .. math::
         i, f, n, o &= W x + b + V h + c \\

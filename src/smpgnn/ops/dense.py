@@ -14,10 +14,9 @@ from smpgnn.ops.sparse import SparseSum, sparse_apply
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Which entry of a dense tensor holds which row.
+    """The map between rows and the entries of a dense tensor.
 
-    Both ways are gathers and each is the gradient of the other, so nothing is added up in an order
-    that chance decides.
+    Both directions are gathers, and each is the gradient of the other, so sums are deterministic.
 
     Args:
         row: the row of each entry; P for an entry without a row.
@@ -30,18 +29,18 @@ class Dense:
     entry: Tensor
 
     def spread(self, rows: Tensor) -> Tensor:
-        """Rows [P, C] as entries [*E, C]; zeros where there is no row."""
-        extended = F.pad(rows, (0, 0, 0, 1))  # the last row stands for none
+        """Rows [P, C] to entries [*E, C]; entries without a row are zero."""
+        extended = F.pad(rows, (0, 0, 0, 1))  # entries without a row read the last one
         return sparse_apply(extended, *self._matrices).view(*self.row.shape, rows.size(1))
 
     def collect(self, entries: Tensor) -> Tensor:
-        """The rows of entries, [*E, C] to [P, C]."""
+        """Entries [*E, C] to rows [P, C]."""
         fill, read = self._matrices
         return sparse_apply(entries.reshape(-1, entries.size(-1)), read, fill)[:-1]
 
     @cached_property
     def _matrices(self) -> tuple[SparseSum, SparseSum]:
-        """From rows (and one for none) to entries, and back."""
+        """From rows and a zero row to entries, and back."""
         return _gather(self.row.flatten()), _gather(F.pad(self.entry, (0, 1)))
 
 

@@ -1,4 +1,4 @@
-"""Routes: the graphs and the rows of their contexts as the kernels read them."""
+"""Routes: the edges of a batch and the rows of its contexts, in the form that kernels read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Wiring(Protocol):
-    """Who sends rows to whom, in the two forms in which operations read it; made on demand."""
+    """Who sends rows to whom, in the form of the plain operations and in that of the kernels."""
 
     @property
     def layout(self) -> RowLayout: ...
@@ -32,11 +32,12 @@ class Wiring(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """The edges of each node from one side, and the rows that they join.
+    """The edges of each node, sorted by receiver or by sender, and the rows that they connect.
 
-    `first` is the first row of the node at the other end. Where all contexts of a graph have the
-    same rows, row j of one joins row j of the other, and `row_ptr` and `row` are empty. `last` is,
-    by receiver, the receiver of each edge [E], and by sender the edge of each entry of `row` [M].
+    `first` is the first row of the node at the other end. If all contexts of a graph have the same
+    rows, row j of one sends to row j of the other, and `row_ptr` and `row` are empty. `last` is the
+    receiver of each edge [E] if sorted by receiver, and the edge of each entry of `row` [M] if
+    sorted by sender.
 
     Shapes: ptr [K + 1]; first, edge [E]; row_ptr [P + 1]; row [M].
     """
@@ -54,15 +55,15 @@ class Neighbors:
 
 @dataclass(frozen=True, eq=False)
 class Routes:
-    """What operations need to know of a batch; numbers of rows, nodes and edges are int32.
+    """What the kernels need to know about a batch; indices of rows, nodes and edges are int32.
 
     Args:
         ptr: context i has the rows ptr[i]:ptr[i+1], [K + 1].
-        own: the row in which each node describes itself, [K].
+        own: the own row of each context, [K].
         scale: 1 / d_avg of the graph of each node, [K].
         arrived: number of messages of each node divided by d_avg, [K].
-        sides: makes the neighbours by receiver and by sender; called once, when a kernel asks.
-        padded: whether there are rows past ptr[K], which no context owns.
+        sides: returns the neighbours by receiver and by sender; called on first use.
+        padded: whether there are padding rows, from ptr[K] on.
     """
 
     ptr: Tensor
@@ -85,9 +86,9 @@ class Routes:
 def find_neighbors(
     edge_index: Tensor, row_ptr: Tensor, lift: Lift | None
 ) -> tuple[Neighbors, Neighbors]:
-    """Neighbours by receiver and by sender; `lift` where contexts differ in their rows.
+    """Neighbours by receiver and by sender; pass `lift` if contexts have different rows.
 
-    Shape: row_ptr [K + 1], where the rows of each node start.
+    Shape: row_ptr [K + 1], the start of the rows of each node.
     """
     sender, receiver = edge_index
     empty = edge_index.new_zeros(0, dtype=torch.int32)
@@ -111,5 +112,5 @@ def find_neighbors(
 
 
 def _by_node(at: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Pointer (int32) and numbers of the edges at each node."""
+    """Pointer (int32) and indices of the edges at each node."""
     return pointer(torch.bincount(at, minlength=count)).int(), torch.argsort(at, stable=True)

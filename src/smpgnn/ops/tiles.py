@@ -1,8 +1,8 @@
-"""What the kernels share: tiles of rows, matrices, products, and how a launch is laid out.
+"""Helpers shared by the kernels: tiles of rows, matrices, matmuls, and launch configurations.
 
-Some kernels take the rows of one context at a time, so that what belongs to a context or an edge is
-done by one program; the others take rows as they come, in large tiles. Programs that gather
-gradients of weights go through many tiles and keep the sums in registers.
+Some kernels process one context per program, so that one program does all work for a context or an
+edge. The others process consecutive rows in large tiles. Programs that accumulate gradients of
+weights process many tiles and keep the sums in registers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 
 def launcher(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that launches kernels: on the GPU of its first tensor, all tensors contiguous."""
+    """Decorate a function that launches kernels: select the GPU, make all tensors contiguous."""
 
     @wraps(function)
     def launched(*arguments: Any) -> Any:
@@ -38,7 +38,7 @@ def _contiguous(value: Any) -> Any:
 
 @triton.jit
 def product(x, w, PRECISION: tl.constexpr):
-    """x · w; 'exact' is for float64, which the matrix units are not asked for."""
+    """x · w; 'exact' is for float64 and does not use tensor cores."""
     if PRECISION == "exact":
         return tl.sum(x[:, :, None] * w[None, :, :], axis=1)
     else:
@@ -47,7 +47,7 @@ def product(x, w, PRECISION: tl.constexpr):
 
 @triton.jit
 def inner(x, g, like, PRECISION: tl.constexpr):
-    """xᵀ · g, the gradient of a matrix; both rounded to the type of `like`."""
+    """xᵀ · g, the gradient of a matrix, with both rounded to the dtype of `like`."""
     if PRECISION == "exact":
         return tl.sum(x[:, :, None] * g[:, None, :], axis=0)
     else:
@@ -56,7 +56,7 @@ def inner(x, g, like, PRECISION: tl.constexpr):
 
 @triton.jit
 def load_matrix(w, c, d, C, D):
-    """The matrix w [C, D], zero beyond its ends."""
+    """The matrix w [C, D], padded with zeros."""
     return tl.load(
         w + c[:, None] * D + d[None, :], mask=(c[:, None] < C) & (d[None, :] < D), other=0.0
     )
@@ -79,7 +79,7 @@ def load_vector(v, c, C, ACC: tl.constexpr):
 def track(
     running_mean, running_var, middle, variance, n, c, C, MOMENTUM: tl.constexpr, ACC: tl.constexpr
 ):
-    """Bring the running statistics of a batch norm up to date, by those of n rows."""
+    """Update the running statistics of a batch norm with those of n rows."""
     there = c < C
     old = load_vector(running_mean, c, C, ACC)
     new = old + MOMENTUM * (middle - old)
@@ -91,7 +91,7 @@ def track(
 
 @triton.jit
 def listed(start, last, order, GATHER: tl.constexpr, BLOCK: tl.constexpr):
-    """A tile of a list, start:last or (`GATHER`) what `order` has there, and which are there."""
+    """A tile of start:last or (`GATHER`) of order[start:last], and its mask."""
     r = start + tl.arange(0, BLOCK)
     live = r < last
     if GATHER:
@@ -101,7 +101,7 @@ def listed(start, last, order, GATHER: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def load_rows(x, r, live, c, C):
-    """The rows r of x [*, C], zero where not live."""
+    """The rows r of x [*, C], zero where `live` is false."""
     return tl.load(
         x + r.to(tl.int64)[:, None] * C + c[None, :],
         mask=live[:, None] & (c[None, :] < C),
@@ -120,7 +120,7 @@ def store_rows(x, value, r, live, c, C):
 
 @triton.jit
 def store_matrix(w, value, c, d, C, D, COLUMNS=None):
-    """Write a matrix [C, D], or (`COLUMNS`) the first columns of one with rows of D."""
+    """Write a matrix [C, D], or (`COLUMNS`) the first columns of a matrix with rows of length D."""
     if COLUMNS is None:
         mask = (c[:, None] < C) & (d[None, :] < D)
     else:
@@ -130,7 +130,7 @@ def store_matrix(w, value, c, d, C, D, COLUMNS=None):
 
 @triton.jit
 def clear_tail(x, ptr, K, ROWS, c, C, BLOCK: tl.constexpr):
-    """Set the rows that no context owns, past ptr[K], to zero; the programs share them."""
+    """Set the padding rows, from ptr[K] on, to zero; the programs share this work."""
     step = tl.num_programs(0) * BLOCK
     for start in range(tl.load(ptr + K) + tl.program_id(0) * BLOCK, ROWS, step):
         r = start + tl.arange(0, BLOCK)
@@ -151,7 +151,7 @@ def _add_up(parts, out, G, SIZE, ROWS: tl.constexpr, COLUMNS: tl.constexpr, ACC:
 
 
 def add_up(parts: Tensor) -> Tensor:
-    """The sum over the first dimension, of what the programs of a launch have gathered."""
+    """Sum the partial results of the programs of a launch, over the first dimension."""
     out = parts.new_empty(parts.shape[1:])
     if out.numel():
         grid = (triton.cdiv(out.numel(), 16),)
@@ -164,14 +164,14 @@ HALF = (torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a kernel is laid out.
+    """The launch configuration of a kernel.
 
     Args:
-        block: rows of a tile.
-        warps: warps of a program.
-        per_processor: programs of each multiprocessor, in a launch that walks over the rows.
-        stages: how many rounds of a loop have their loads under way.
-        columns: columns of a tile at most, in a kernel that can leave others to further programs.
+        block: rows per tile.
+        warps: warps per program.
+        per_processor: programs per multiprocessor, for a launch whose programs loop over the rows.
+        stages: pipeline stages of a loop.
+        columns: maximum columns per tile, for kernels that can split columns among programs.
     """
 
     block: int
@@ -189,7 +189,7 @@ class Tiling:
         return max(1, min(int(tiles), self.per_processor * _processors(rows)))
 
 
-#: Measured on an H200 (benchmarks/NOTES.md), by kernel and width of a tile.
+#: Measured on an H200 (benchmarks/NOTES.md), by kernel and tile width.
 TILINGS: dict[tuple[str, int], Tiling] = {
     ("set_linear", 32): Tiling(64, 4, 4),
     ("set_linear", 64): Tiling(128, 4, 4),
@@ -218,8 +218,8 @@ TILINGS: dict[tuple[str, int], Tiling] = {
     ("terms_backward", 32): Tiling(64, 4, 2),
     ("terms_backward", 64): Tiling(32, 8, 2, columns=128),
 }
-#: Products of so wide rows, and so many, are faster by the library of the card than by a kernel of
-#: ours that makes several of them in one pass: the sums of gradients do not fit into registers.
+#: From this width and number of rows on, cuBLAS is faster than our kernels, which compute several
+#: matmuls in one pass: the sums of gradients do not fit into registers.
 WIDE, MANY = 64, 2**16
 
 
@@ -228,17 +228,17 @@ def by_library(rows: Tensor, channels: int) -> bool:
 
 
 def tiling(kernel: str, rows: Tensor, channels: int) -> Tiling:
-    """The layout of a kernel that takes rows as they come."""
+    """The configuration of a kernel that processes consecutive rows."""
     wide = width(channels)
     default = Tiling(64 if wide <= 64 else 32, 4 if wide <= 32 else 8)
     chosen = TILINGS.get((kernel, wide), default)
-    if rows.dtype == torch.float64:  # products without the matrix units hold many numbers
+    if rows.dtype == torch.float64:  # matmuls without tensor cores need many registers
         return Tiling(16, 4, columns=min(32, chosen.columns))
     return chosen
 
 
 def context_tiling(kernel: str, rows: Tensor, contexts: int, channels: int) -> Tiling:
-    """The layout of a kernel that takes context by context, for contexts of the average size."""
+    """The configuration of a kernel with one context per program, by the mean context size."""
     wide = width(channels)
     chosen = TILINGS.get((kernel, wide)) or Tiling(32, 4)
     small = rows.size(0) <= 16 * contexts or wide > 64 or rows.dtype == torch.float64
@@ -246,13 +246,13 @@ def context_tiling(kernel: str, rows: Tensor, contexts: int, channels: int) -> T
 
 
 def columns(channels: int, most: int = 128) -> tuple[int, int]:
-    """Columns of a program, `most` at most, and how many programs share a row."""
+    """Columns per program, at most `most`, and the number of programs that share a row."""
     tile = min(most, width(channels))
     return tile, triton.cdiv(channels, tile)
 
 
 def width(channels: int) -> int:
-    """The width of a tile that holds so many channels: a power of two that products take."""
+    """The tile width for this many channels: a power of two that matmuls accept."""
     return max(16, int(triton.next_power_of_2(channels)))
 
 
@@ -266,19 +266,19 @@ def _processors(rows: Tensor) -> int:
 
 
 def precision(rows: Tensor) -> str:
-    """Of products: 'tf32' where torch allows it, else 'tf32x3' (as float32); float64: 'exact'."""
+    """Matmul precision: 'tf32' if torch allows it, else 'tf32x3' (float32); 'exact' for float64."""
     if rows.dtype == torch.float64:
         return "exact"
     if rows.dtype != torch.float32:
-        return "tf32"  # no float32 operands: the name has no effect
+        return "tf32"  # no effect: the operands are not float32
     return "tf32" if torch.get_float32_matmul_precision() != "highest" else "tf32x3"
 
 
 def accumulator(rows: Tensor) -> torch.dtype:
-    """The type in which sums over rows of this type are kept."""
+    """The dtype in which sums over rows of this dtype are accumulated."""
     return torch.float64 if rows.dtype == torch.float64 else torch.float32
 
 
 def acc_type(rows: Tensor) -> tl.dtype:
-    """The same as the kernels name it."""
+    """`accumulator` as a Triton dtype."""
     return tl.float64 if rows.dtype == torch.float64 else tl.float32

@@ -1,6 +1,6 @@
-"""Models that ship with the package, by name: NAME.safetensors, and NAME.json, how it was made.
+"""Pretrained models by name: the weights NAME.safetensors and the record NAME.json.
 
-Both are put here by `docs/ship_zinc.py`, from the folder of a run. Needs no torch.
+`docs/ship_zinc.py` copies both from a run folder. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMES = ("zinc",)
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model that ships: its file, what its run.json said, and all settings of the run."""
+    """A pretrained model: its file, the content of its run.json, and all settings of the run."""
 
     name: str
     file: Path
@@ -32,10 +32,10 @@ class Shipped:
 
 
 def named(word: str | Path) -> str | None:
-    """The name of a shipped model that a word means, None for a path.
+    """The name of the pretrained model that a word refers to; None for a path.
 
-    A file, or the folder of a run, is taken before a shipped model of the same name; a folder of
-    that name which holds something else does not count.
+    A file or run folder takes precedence over a pretrained model of the same name; any other
+    folder of that name does not.
     """
     path = Path(word)
     ours = any((path / file).exists() for file in ("model.safetensors", "config.yaml"))
@@ -43,18 +43,18 @@ def named(word: str | Path) -> str | None:
 
 
 def shipped(name: str) -> Shipped:
-    """The model of this name; refused where this copy of the package has none."""
+    """The pretrained model of this name; an error if this version has none."""
     file, record = FOLDER / f"{name}.safetensors", FOLDER / f"{name}.json"
     if not (file.exists() and record.exists()):
         raise InputError(
-            f"{name}: no trained model of this name ships with this version: train one with "
-            f"'smpgnn train {name}' and name its folder."
+            f"{name}: this version has no pretrained model of that name: train one with "
+            f"'smpgnn train {name}' and pass its run folder."
         )
     content = json.loads(record.read_text(encoding="utf-8"))
     return Shipped(name, file, content["run"], content["config"])
 
 
 def model_path(word: str | Path) -> Path:
-    """Where the model is that a word means: a path, or the name of one that ships."""
+    """The file or folder of the model that a word refers to, a path or a pretrained name."""
     name = named(word)
     return Path(word) if name is None else shipped(name).file

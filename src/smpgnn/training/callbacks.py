@@ -1,4 +1,4 @@
-"""What happens around the epochs: checkpoints that survive a kill, curves, early stop, progress."""
+"""Callbacks of training: checkpoints and early stopping, SIGTERM, the progress bar."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any
 
 import pytorch_lightning as pl
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from smpgnn.checksums import add_last_line
 from smpgnn.errors import InputError, Terminated
 from smpgnn.files import replacing
+from smpgnn.training.memory import peak_mib, reset_peak
 from smpgnn.training.module import GraphModule
-from smpgnn.training.peak import PeakMemory
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, save_model
 
 
 class Diverged(InputError):
-    """The loss or the validation metric is not a number any more."""
+    """The loss or the validation metric is no longer a number."""
 
 
 class Keeper(pl.Callback):
-    """After every epoch: metrics.csv, the best model, last.ckpt, and the decision to stop.
+    """Writes metrics.csv, the best model and last.ckpt after every epoch, and stops early.
 
-    Each file is written beside and renamed, so a kill at any moment leaves whole files, and the run
-    goes on from the last epoch that was finished.
+    Each file is written atomically, so a run that is killed at any moment continues from its last
+    finished epoch.
     """
 
     def __init__(self, folder: RunFolder, saved: SavedModel, patience: int) -> None:
@@ -40,18 +40,18 @@ class Keeper(pl.Callback):
         self.best_epoch = -1
         self.stopped = False
         self.history: list[dict[str, float]] = []
-        self.peak = PeakMemory()
+        self.peak_mib = 0.0
         self.seconds_before = 0.0
         self._start = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Wall time of the run so far, earlier parts included."""
+        """Wall time of the run so far, including the time before it was resumed."""
         return self.seconds_before + time.monotonic() - self._start
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.peak.start(pl_module.device)
-        if self.stopped:  # in an earlier part of the run, before its last epoch
+        reset_peak(pl_module.device)
+        if self.stopped:  # early, before the run was resumed
             trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -76,7 +76,7 @@ class Keeper(pl.Callback):
         if self.patience and epoch - self.best_epoch >= self.patience:
             trainer.should_stop = True
         self.stopped = trainer.should_stop
-        self.peak.update(pl_module.device)
+        self.peak_mib = max(self.peak_mib, peak_mib(pl_module.device))
         if trainer.is_global_zero:
             self.folder.write_metrics(self.history)
             if better:
@@ -85,7 +85,7 @@ class Keeper(pl.Callback):
                 trainer.save_checkpoint(beside)
                 add_last_line(beside)
         else:
-            trainer.save_checkpoint(self.folder.last)  # takes part; only the first process writes
+            trainer.save_checkpoint(self.folder.last)  # collective; only the first one writes
         trainer.strategy.barrier("last")
 
     def state_dict(self) -> dict[str, Any]:
@@ -93,33 +93,32 @@ class Keeper(pl.Callback):
             "best": self.best,
             "best_epoch": self.best_epoch,
             "stopped": self.stopped,
-            "history": json.dumps(self.history),  # as one text: thousands of lines stay cheap
+            "history": json.dumps(self.history),  # one string loads faster than thousands of lists
             "seconds": self.seconds,
-            "peak_memory_mib": self.peak.mib,
+            "peak_memory_mib": self.peak_mib,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.best_epoch = state_dict["best"], state_dict["best_epoch"]
         self.stopped = state_dict["stopped"]
-        history = json.loads(state_dict["history"])
         self.seconds_before = state_dict["seconds"]
-        if not isinstance(history, list) or not all(isinstance(line, dict) for line in history):
-            raise InputError("the checkpoint has no history of this run")
-        self.history = history
+        self.history = json.loads(state_dict["history"])
         needed = {"epoch", "seconds", "train_loss", f"val_{self.saved.task.monitor}"}
-        numbers = [self.seconds_before, *(v for line in self.history for v in line.values())]
-        if not all(isinstance(value, int | float) for value in numbers) or not all(
-            needed <= line.keys() for line in self.history
+        if not isinstance(self.history, list) or not all(
+            isinstance(line, dict)
+            and needed <= line.keys()
+            and all(isinstance(value, int | float) for value in line.values())
+            for line in self.history
         ):
             raise InputError("the checkpoint has no history of this run")
-        self.peak.mib = state_dict.get("peak_memory_mib", 0.0)  # older ones lack it
+        self.peak_mib = state_dict.get("peak_memory_mib", 0.0)  # older checkpoints lack it
 
 
 class Terminator(pl.Callback):
-    """Ends the training at once on SIGTERM; what matters is on disk after every epoch.
+    """Ends training at once on SIGTERM.
 
-    Processes wait for each other inside torch, where no signal handler of Python runs. Until they
-    have met (`waiting` to `setup`), SIGTERM and Ctrl-C end this process the system's way.
+    Processes wait for each other inside torch, where no Python signal handler runs. Until they have
+    met (from `waiting` to `setup`), SIGTERM and Ctrl-C have their default effect.
     """
 
     def __init__(self) -> None:
@@ -127,14 +126,14 @@ class Terminator(pl.Callback):
         self._before: dict[int, Any] = {}
 
     def waiting(self) -> None:
-        """Leave the signals to the system."""
+        """Restore the default signal handlers of the system."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, signal.SIG_DFL)
 
     def met(self) -> None:
-        """Put the handlers back."""
+        """Restore our signal handlers."""
         while self._before:
             signal.signal(*self._before.popitem())
 
@@ -144,7 +143,7 @@ class Terminator(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.began = True
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._end)  # Lightning puts the old one back
+            signal.signal(signal.SIGTERM, self._end)  # Lightning restores the old one
 
     def _end(self, *_: Any) -> None:
         self.called = True
@@ -152,21 +151,14 @@ class Terminator(pl.Callback):
 
 
 class ProgressLine(pl.Callback):
-    """One bar for the whole run, with loss, validation metric and the time left.
+    """One progress bar for the whole run, with loss, validation metric and remaining time.
 
-    On a terminal it moves with every step; into a file or pipe a line is printed now and then.
+    Without a terminal it prints a line every ten seconds at most.
     """
 
-    def __init__(self, keeper: Keeper, quiet: bool = False) -> None:
-        self.keeper, self.quiet = keeper, quiet
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
         self.console = Console(file=sys.stderr)
-        self.bar: Progress | None = None
-        self.task: TaskID | None = None
-        self._printed = 0.0
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.quiet or not trainer.is_global_zero or not self.console.is_terminal:
-            return
         self.bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=24),
@@ -174,51 +166,45 @@ class ProgressLine(pl.Callback):
             TimeRemainingColumn(),
             console=self.console,
         )
+        self.task = self.bar.add_task("train", epoch="", note="")
+        self._printed = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         steps = int(trainer.num_training_batches)
-        total = steps * int(trainer.max_epochs or 0)
-        self.bar.start()
-        self.task = self.bar.add_task(
-            "train", total=total, completed=trainer.current_epoch * steps, epoch="", note=""
-        )
+        total, done = steps * int(trainer.max_epochs or 0), steps * trainer.current_epoch
+        self.bar.update(self.task, total=total, completed=done)
+        if trainer.is_global_zero and self.console.is_terminal:
+            self.bar.start()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any
     ) -> None:
-        if self.bar is not None and self.task is not None:
+        if self.console.is_terminal:
             epoch = f"{trainer.current_epoch + 1}/{trainer.max_epochs}"
             self.bar.update(self.task, advance=1, epoch=epoch)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         assert isinstance(pl_module, GraphModule)
-        if self.quiet or not trainer.is_global_zero or not self.keeper.history:
+        if not trainer.is_global_zero:
             return
         line, monitor = self.keeper.history[-1], pl_module.task.monitor
         note = (
             f"loss {line['train_loss']:.4g}  validation {monitor} {line[f'val_{monitor}']:.4f}"
             f"  best {self.keeper.best:.4f}"
         )
-        if self.bar is not None and self.task is not None:
+        epoch = trainer.current_epoch + 1
+        last = trainer.should_stop or epoch == trainer.max_epochs
+        if self.console.is_terminal:
             self.bar.update(self.task, note=note)
-            return
-        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        if last or trainer.current_epoch == 0 or time.monotonic() - self._printed > 10:
+        elif last or epoch == 1 or time.monotonic() - self._printed > 10:
             self._printed = time.monotonic()
-            self.console.print(
-                f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}  {note}"
-                f"  {line['seconds']:.0f} s",
-                highlight=False,
-                soft_wrap=True,
-            )
+            line_of_epoch = f"epoch {epoch}/{trainer.max_epochs}  {note}  {line['seconds']:.0f} s"
+            self.console.print(line_of_epoch, highlight=False, soft_wrap=True)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._stop()
+        self.bar.live.stop()
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
+        self.bar.live.stop()

@@ -1,12 +1,11 @@
-"""Metrics and predictions of a trained network on the graphs of a store."""
+"""Metrics and test predictions of a trained network."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -15,11 +14,13 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.prepare import Prepared
-from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.steps import EvaluationStep
 from smpgnn.training.tasks import Task
 
-#: Capturing a CUDA graph takes about as long as so many batches.
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Capturing a CUDA graph takes about as long as this many batches.
 _MANY = 20
 
 
@@ -34,7 +35,7 @@ def evaluate_store(
 ) -> dict[str, float]:
     """The metrics of a network on all graphs of a store; a target that is never known has none.
 
-    `keep` is given every output and its batch, in the order of the store.
+    `keep` is called with every output and its batch, in the order of the store.
     """
     metrics = task.metrics().to(device)
     network, store = network.to(device).eval(), store.to(device)
@@ -57,33 +58,28 @@ class TestPredictions:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.targets: list[list[Any]] = []
-        self.predicted: list[list[Any]] = []
+        self.rows: list[list[Any]] = []
 
     def keep(self, output: Any, batch: GraphBatch) -> None:
-        self.targets += self.task.shown_targets(batch)
-        self.predicted += self.task.predict(output)
+        """Add a batch."""
+        pairs = zip(self.task.shown_targets(batch), self.task.predict(output), strict=True)
+        self.rows += [[*targets, *predicted] for targets, predicted in pairs]
 
-    def write(self, folder: RunFolder, prepared: Prepared) -> None:
-        table, test = prepared.split_table().of("test"), prepared.splits.test
-        if table.node is not None:  # of all nodes those of the test split
-            nodes = (test.node_ptr[table.row] + table.node).tolist()
-            self.targets = [self.targets[node] for node in nodes]
-            self.predicted = [self.predicted[node] for node in nodes]
+    def frame(self, prepared: Prepared) -> pd.DataFrame:
+        """One row per test row (or node): its number, targets and predictions."""
+        import pandas as pd
+
+        table, test, rows = prepared.split_table().of("test"), prepared.splits.test, self.rows
+        if table.node is not None:  # of all nodes, those of the test split
+            rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
         elif self.task.node_outputs and not self.task.graph_outputs:
             table = table.with_nodes(test.num_nodes)
+        numbers = table.frame()[["row"] if table.node is None else ["row", "node"]]
         taken = {"row", "node", *self.task.columns()}
         names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
-        lines = zip(self.targets, self.predicted, strict=True)
-        folder.write_predictions(
-            table,
-            [*names, *self.task.columns()],
-            [[_short(value) for value in (*known, *said)] for known, said in lines],
-        )
-
-
-def _short(value: Any) -> Any:
-    """Numbers in as many digits as float32 has, nothing where there is none."""
-    if not isinstance(value, float):
-        return value
-    return None if math.isnan(value) else str(np.float32(value))
+        values = pd.DataFrame(rows, columns=[*names, *self.task.columns()])
+        # as many digits as float32 has
+        floats = values.select_dtypes("float64").columns
+        values = values.astype(dict.fromkeys(floats, "float32"))
+        frame: pd.DataFrame = pd.concat([numbers, values], axis=1)
+        return frame

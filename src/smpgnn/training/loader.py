@@ -1,19 +1,17 @@
-"""Batches of a store: which graphs come when, and on which process."""
+"""Batches of a store: which graphs come when, and in which process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
 
 
 def plan_batches(order: Tensor, rows: Tensor, batch_size: int, batch_rows: int) -> list[Tensor]:
-    """Cut an order of graphs into batches of at most so many graphs and, if set, so many rows.
+    """Cut an order of graphs into batches with limits on graphs and, if not 0, on rows.
 
     A graph with more rows than the limit gets a batch of its own. Shapes: order [G], rows [G].
     """
@@ -30,11 +28,21 @@ def plan_batches(order: Tensor, rows: Tensor, batch_size: int, batch_rows: int) 
 
 
 class BatchLoader:
-    """Batches of a store, as indices of graphs, in an order set by the seed and the epoch only.
+    """Batches of a store, as graph indices, in an order set by the seed and the epoch only.
 
-    With several processes each takes every world_size-th graph of each batch, so that together they
-    see the batches that one process would see. In training (`seed` given) they keep step: of a
-    batch with fewer graphs than processes some graphs are seen by several of them.
+    Each of several processes takes every world_size-th graph of each batch, so together they see
+    the batches of a single process. In training (`seed` given) all take the same number of steps:
+    if a batch has fewer graphs than there are processes, some graphs are used twice.
+
+    Args:
+        store: the graphs.
+        batch_size: maximum number of graphs in a batch.
+        rows: rows of each graph, [G]; default: pairs of nodes.
+        batch_rows: maximum number of rows in a batch; 0: no limit.
+        seed: shuffles the graphs; None: in their order.
+        epoch: returns the current epoch.
+        rank: of this process.
+        world_size: number of processes.
     """
 
     def __init__(
@@ -74,63 +82,7 @@ class BatchLoader:
                 yield mine
 
 
-class StoreDataModule(pl.LightningDataModule):
-    """The three parts of a data set as Lightning takes them.
-
-    A data set that is small beside the memory of the device is moved there once, whole. `rows` says
-    how many rows of contexts a graph with so many nodes has.
-    """
-
-    def __init__(
-        self,
-        splits: Splits,
-        batch_size: int,
-        *,
-        rows: Callable[[Tensor], Tensor] = torch.square,
-        batch_rows: int = 0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.splits, self.batch_size = splits, batch_size
-        self.rows, self.batch_rows, self.seed = rows, batch_rows, seed
-
-    def setup(self, stage: str) -> None:
-        assert self.trainer is not None
-        device = self.trainer.strategy.root_device
-        if device.type == "cuda" and store_bytes(self.splits.train) < 2**30:
-            self.splits = Splits(
-                self.splits.train.to(device),
-                self.splits.val.to(device),
-                self.splits.test.to(device),
-            )
-
-    def _loader(self, store: GraphStore, seed: int | None) -> BatchLoader:
-        trainer = self.trainer
-        assert trainer is not None
-        return BatchLoader(
-            store,
-            self.batch_size,
-            rows=self.rows(store.num_nodes),
-            batch_rows=self.batch_rows,
-            seed=seed,
-            epoch=lambda: trainer.current_epoch,
-            rank=trainer.global_rank,
-            world_size=trainer.world_size,
-        )
-
-    def train_dataloader(self) -> BatchLoader:
-        return self._loader(self.splits.train, self.seed)
-
-    def val_dataloader(self) -> BatchLoader:
-        return self._loader(self.splits.val, None)
-
-    def transfer_batch_to_device(
-        self, batch: Tensor, device: torch.device, dataloader_idx: int
-    ) -> Tensor:
-        return batch  # indices stay on the CPU
-
-
 def store_bytes(store: GraphStore) -> int:
-    """The memory that the tensors of a store take."""
+    """Bytes of the tensors of a store."""
     tensors = (value for value in vars(store).values() if isinstance(value, Tensor))
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,4 +1,4 @@
-"""Whether a training step fits into the free memory, measured on a small part of the data."""
+"""Memory: whether a training step will fit, by a probe on little data, and the peak of a run."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.network import run_network
 from smpgnn.training.row_counts import context_rows, count_rows, near_nodes
 
-#: Values that an optimiser keeps for each weight.
+#: Values that an optimiser keeps per weight.
 STATES = {"adamw": 2, "adam": 2, "sgd": 1}
-#: Graphs of a probe, and nodes of a piece of a large graph.
+#: Maximum graphs of a probe, and nodes of a piece of a large graph.
 _GRAPHS, _NODES = 64, 512
-#: Values in a tensor of its rows. Kernels on a GPU have parts that stop growing only later.
+#: Values in a tensor of its rows; buffers of GPU kernels stop growing only at larger sizes.
 _VALUES = {"cpu": 1 << 16, "cuda": 1 << 20}
-#: Tensors as wide as the rows: more than any layer keeps, and temporary ones of inference.
+#: Tensors as wide as the rows: more than any layer keeps, and those of inference.
 _AMPLE, _TEMPORARY = 64, 8
-#: Bytes that are free wherever this runs.
+#: Bytes that are always free.
 _LITTLE = 1 << 29
 
 
 @dataclass(frozen=True)
 class StepMemory:
-    """Bytes of a training step: of each row, of each message from row to row, and of any batch."""
+    """Bytes of a training step: per row, per message between rows, and per batch."""
 
     per_row: float
     per_message: float
     fixed: float
 
     def of(self, counts: Tensor) -> Tensor:
-        """Bytes of graphs with so many rows and messages (`count_rows`). Shapes: [G, 2] to [G]."""
+        """Bytes of graphs from their rows and messages (`count_rows`). Shapes: [G, 2] to [G]."""
         return self.per_row * counts[:, 0] + self.per_message * counts[:, 1]
 
     def of_batch(self, counts: Tensor, batch_size: int, limited: Tensor, batch_rows: int) -> int:
-        """Bytes of the largest batch that could come up: the graphs that need most, together.
+        """Bytes of the largest possible batch: the graphs that need most, together.
 
-        `batch_rows` limits the sum of `limited`, [G], as in training (0: no limit), but no batch
-        has less than one graph.
+        `batch_rows` limits the sum of `limited`, [G], as in training (0: no limit); every batch has
+        at least one graph.
         """
         most = torch.topk(self.of(counts), min(batch_size, len(counts)))
         limited = limited.cpu()[most.indices]
@@ -58,16 +58,14 @@ class StepMemory:
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory free on the device now."""
+    """Free memory of the device."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                there = int(line.split()[1]) * 1024
-    group = Path("/sys/fs/cgroup")  # the limit of a container, where there is one
+    there = 1024 * _kib("/proc/meminfo", "MemAvailable:")
+    if there == 0:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    group = Path("/sys/fs/cgroup")  # the limit of a container, if there is one
     with contextlib.suppress(OSError, ValueError):
         limit = int((group / "memory.max").read_text())
         there = min(there, limit - int((group / "memory.current").read_text()))
@@ -75,8 +73,36 @@ def available_bytes(device: torch.device) -> int:
 
 
 def room(device: torch.device) -> float:
-    """Bytes that a single step may take: not all that is free, for others need some, too."""
+    """Bytes that a step may take: most of the free memory."""
     return 0.9 * available_bytes(device)
+
+
+def reset_peak(device: torch.device) -> None:
+    """Start measuring `peak_mib` anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):  # "5" resets the peak and nothing else
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_mib(device: torch.device) -> float:
+    """Peak memory since `reset_peak`: of tensors on a GPU, else of the whole process.
+
+    0 if the system does not report it.
+    """
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return _kib("/proc/self/status", "VmHWM:") / 2**10
+
+
+def _kib(path: str, name: str) -> int:
+    """An entry of a file in /proc; 0 if there is none."""
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith(name):
+                return int(line.split()[1])
+    return 0
 
 
 def count_parameters(spec: NetworkSpec) -> int:
@@ -95,19 +121,19 @@ def check_memory(
     optimizer: str = "adamw",
     precision: str = "float32",
 ) -> None:
-    """Refuse, before training starts, a batch size whose contexts cannot fit.
+    """Refuse a batch size whose contexts will not fit, before training starts.
 
-    The size of the contexts alone decides if memory is ample, and if a graph is hopeless. In
-    between a probe decides.
+    If memory is ample, or far too small for the contexts of a graph, their size alone decides;
+    otherwise a probe does.
     """
     counts, limited = count_rows(store, spec), context_rows(store.num_nodes, spec)
     there = available_bytes(device)
     weights = 4.0 * count_parameters(spec) * (2 + STATES[optimizer])
-    ample = 4.0 * _width(spec) * _AMPLE * (spec.num_layers + 1)
+    ample = 4.0 * _width(spec) * _AMPLE * (spec.options.num_layers + 1)
     if StepMemory(ample, ample, weights).of_batch(counts, batch_size, limited, batch_rows) < there:
         return
     number = 2.0 if precision == "bfloat16" else 4.0
-    need = StepMemory(number * spec.hidden_channels * spec.num_layers, 0.0, weights)
+    need = StepMemory(number * spec.options.hidden_channels * spec.options.num_layers, 0.0, weights)
     if need.of_batch(counts, 1, limited, 0) <= there:
         need = probe(store, spec, device, counts, optimizer=optimizer, precision=precision)
     one, batch = (need.of_batch(counts, k, limited, batch_rows) for k in (1, batch_size))
@@ -129,7 +155,7 @@ def check_memory(
 def fitting_rows(
     store: GraphStore, spec: NetworkSpec, device: torch.device, *, precision: str = "float32"
 ) -> int:
-    """The limit of rows (`context_rows`) with which a step takes about half of the free memory."""
+    """The `batch_rows` with which a step takes about half of the free memory."""
     units, counts = context_rows(store.num_nodes, spec), count_rows(store, spec)
     half = 0.5 * available_bytes(device)
     need = probe(store, spec, device, counts, precision=precision)
@@ -138,18 +164,17 @@ def fitting_rows(
 
 
 def inference_bytes(store: GraphStore, spec: NetworkSpec, *, gradients: bool = False) -> float:
-    """About what a trained network needs for all these graphs together, by the size of contexts.
+    """Approximate bytes of a prediction for all graphs together; 0 if they are surely few.
 
-    It is counted only where it may be much, and 0 otherwise. With `gradients` the values of all
-    layers are kept.
+    With `gradients`, the values of all layers are kept.
     """
     square = store.num_nodes.double().square()
-    tensor = 4.0 * max(spec.hidden_channels, spec.in_channels, spec.edge_channels)
-    if square.sum().item() * tensor * (spec.num_layers + 20) < _LITTLE:
+    tensor = 4.0 * max(spec.options.hidden_channels, spec.in_channels, spec.edge_channels)
+    if square.sum().item() * tensor * (spec.options.num_layers + 20) < _LITTLE:
         return 0.0
-    tensors = _TEMPORARY * (1 + spec.num_layers * gradients)
+    tensors = _TEMPORARY * (1 + spec.options.num_layers * gradients)
     need = StepMemory(64 + tensors * tensor, 64, 0)  # 64: indices of a row, and of a message
-    dense = 64 * square.max().item() if spec.model == "dgn" else 0.0
+    dense = 64 * square.max().item() if spec.options.model == "dgn" else 0.0
     return float(need.of(count_rows(store, spec)).sum()) + dense
 
 
@@ -162,10 +187,10 @@ def probe(
     optimizer: str = "adamw",
     precision: str = "float32",
 ) -> StepMemory:
-    """Measure training steps of a network with fresh weights on a few of the largest graphs.
+    """Measure training steps of a new network on a few of the largest graphs.
 
-    The graphs come twice, four times, and twice with every edge doubled. This tells apart what
-    rows need, what messages need, and what does not grow. The caller's random state is kept.
+    The batch has the graphs twice, four times, and twice with every edge doubled. This separates
+    the bytes of rows, of messages, and of what does not grow. The caller's random state is kept.
 
     Args:
         store: the training graphs.
@@ -179,7 +204,7 @@ def probe(
         return step_bytes(_repeated(sample, copies, edges), spec, device, precision)
 
     with torch.random.fork_rng(devices=[device] if on_gpu else []), torch.enable_grad():
-        if on_gpu:  # the first step also allocates what libraries keep
+        if on_gpu:  # the first step also allocates workspaces of libraries
             peak(2, 1)
         two, four, doubled = peak(2, 1), peak(4, 1), peak(2, 2)
     if on_gpu:
@@ -194,7 +219,7 @@ def probe(
 def step_bytes(
     store: GraphStore, spec: NetworkSpec, device: torch.device, precision: str = "float32"
 ) -> int:
-    """The peak of one step on all graphs of a store, without the states of an optimiser."""
+    """The peak of one step on all graphs of a store, without optimiser states."""
     with live_bytes(device) as peak:
         network = spec.build().to(device)
         batch = store.batch().to(device)
@@ -206,7 +231,7 @@ def step_bytes(
 
 @contextlib.contextmanager
 def live_bytes(device: torch.device) -> Iterator[list[int]]:
-    """Measure the peak of the tensors made inside, in bytes: the one entry of the list."""
+    """Measure the peak of the tensors made inside, in bytes: the only entry of the list."""
     peak = [0]
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -219,7 +244,7 @@ def live_bytes(device: torch.device) -> Iterator[list[int]]:
 
 
 class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows the storage of all tensors that operations return, until it is freed."""
+    """Tracks the storage of all tensors that operations return, until it is freed."""
 
     def __init__(self, peak: list[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -249,18 +274,18 @@ class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _width(spec: NetworkSpec) -> int:
-    """The most values of a row, node or edge in any layer."""
+    """Maximum number of values per row, node or edge in any layer."""
     return max(
-        spec.hidden_channels,
+        spec.options.hidden_channels,
         1 + spec.in_channels,
         spec.edge_channels,
-        spec.extractor_channels or 4 * spec.hidden_channels,
-        spec.max_nodes if spec.model == "rp" else 0,  # one-hot identifiers
+        spec.options.extractor_channels or 4 * spec.options.hidden_channels,
+        spec.max_nodes if spec.options.model == "rp" else 0,  # one-hot identifiers
     )
 
 
 def _sample(store: GraphStore, spec: NetworkSpec, counts: Tensor, values: int) -> GraphStore:
-    """The largest graphs, as many as make a quick probe, or a piece of the largest one."""
+    """The largest graphs, as few as make a quick probe, or a piece of the largest one."""
     most = max(64, values // _width(spec))
     top = torch.topk(counts.sum(1), min(_GRAPHS, len(counts)))
     few = top.indices[: max(1, int((top.values.cumsum(0) <= 4 * most).sum()))]
@@ -273,7 +298,7 @@ def _sample(store: GraphStore, spec: NetworkSpec, counts: Tensor, values: int) -
 
 
 def _piece(store: GraphStore, count: int) -> GraphStore:
-    """So many nodes of a single graph, near a few of them, and the edges between."""
+    """`count` nodes of a single graph, close to a few of them, and the edges between them."""
     chosen = near_nodes(store.edge_index, int(store.node_ptr[-1]), count)
     inside = chosen[store.edge_index].all(0)
     number = chosen.cumsum(0) - 1
@@ -287,7 +312,7 @@ def _piece(store: GraphStore, count: int) -> GraphStore:
 
 
 def _repeated(store: GraphStore, copies: int, edges: int) -> GraphStore:
-    """Every graph so many times, with each edge so many times."""
+    """Every graph `copies` times, with each edge `edges` times."""
     graphs = store.select(torch.arange(len(store), device=store.device).repeat(copies))
     attributes = graphs.edge_attr
     return replace(

@@ -1,4 +1,4 @@
-"""Metrics that torchmetrics does not have."""
+"""The metric of the graph-properties benchmark."""
 
 from __future__ import annotations
 
@@ -9,32 +9,12 @@ from torchmetrics import Metric
 from smpgnn.data.store import GraphBatch
 
 
-class BinaryLabelAccuracy(Metric):
-    """Share of the known yes-or-no labels that are right, over all labels together."""
-
-    full_state_update = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.right: Tensor
-        self.known: Tensor
-        self.add_state("right", torch.tensor(0), dist_reduce_fx="sum")
-        self.add_state("known", torch.tensor(0), dist_reduce_fx="sum")
-
-    def update(self, logits: Tensor, target: Tensor) -> None:
-        known = ~target.isnan()
-        self.right += ((logits > 0) == (target > 0.5))[known].sum()
-        self.known += known.sum()
-
-    def compute(self) -> Tensor:
-        return self.right / self.known.clamp(min=1)
-
-
 class LogMSEBySize(Metric):
-    """log10 of the squared error of the six graph properties, averaged over graph sizes.
+    r"""log10 of the squared error of the six graph properties, averaged over graph sizes.
 
-    As published: the mean squared error of all graphs of one size, its mean over the sizes, the
-    logarithm; the result is the mean over the six targets.
+    As published, with the mean squared error :math:`e_{t,n}` of target t on graphs of n nodes:
+
+    .. math:: \frac16 \sum_t \log_{10} \operatorname{mean}_n e_{t,n}
     """
 
     full_state_update = False

@@ -1,4 +1,4 @@
-"""The one LightningModule: a network, a task, an optimiser and a schedule."""
+"""The LightningModule: data, network, loss, optimiser and schedule of a training run."""
 
 from __future__ import annotations
 
@@ -13,51 +13,102 @@ from torch import Tensor, nn
 from smpgnn.capture.steps import can_capture
 from smpgnn.config.options import TrainOptions
 from smpgnn.data.base import Splits
-from smpgnn.data.store import GraphBatch
-from smpgnn.training.loader import store_bytes
-from smpgnn.training.run_folder import settings
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.training.loader import BatchLoader, store_bytes
+from smpgnn.training.prepare import Prepared
+from smpgnn.training.resume import settings
+from smpgnn.training.row_counts import context_rows
 from smpgnn.training.schedule import Plateau, rate_factor
 from smpgnn.training.steps import EvaluationStep, TrainingStep
-from smpgnn.training.tasks import Task
+
+#: Stores below this many bytes are moved to the GPU as a whole.
+_SMALL = 2**30
 
 
 class GraphModule(pl.LightningModule):
     """Trains a network on a task.
 
-    Batches are the indices of their graphs. Every epoch starts from a seed made of the run's seed
-    and its number, and the learning rate follows from the step, so a resumed run continues as if it
-    had not been interrupted.
+    Batches are graph indices. Every epoch starts from a seed made of the run's seed and its number,
+    and the learning rate is a function of the step, so a resumed run continues as if it had not
+    been interrupted.
     """
 
-    def __init__(self, network: nn.Module, task: Task, options: TrainOptions) -> None:
+    def __init__(self, network: nn.Module, prepared: Prepared, options: TrainOptions) -> None:
         super().__init__()
         self.automatic_optimization = False
-        self.network, self.task, self.options = network, task, options
-        self.objective = task.make_objective()
-        self.validation = task.metrics()
+        self.network, self.task, self.options = network, prepared.task, options
+        self.splits, self.spec = prepared.splits, prepared.spec
+        self.objective = self.task.make_objective()
+        self.validation = self.task.metrics()
         self.plateau = Plateau(options.decay, options.decay_epochs)
         self._losses: list[Tensor] = []
 
+    def setup(self, stage: str) -> None:
+        device = self.trainer.strategy.root_device
+        if device.type == "cuda" and store_bytes(self.splits.train) < _SMALL:
+            self.splits = Splits(*(part.to(device) for part in vars(self.splits).values()))
+
+    def train_dataloader(self) -> BatchLoader:
+        return self._loader(self.splits.train, self.options.seed)
+
+    def val_dataloader(self) -> BatchLoader:
+        return self._loader(self.splits.val, None)
+
+    def _loader(self, store: GraphStore, seed: int | None) -> BatchLoader:
+        return BatchLoader(
+            store,
+            self.options.batch_size,
+            rows=context_rows(store.num_nodes, self.spec),
+            batch_rows=self.options.batch_rows,
+            seed=seed,
+            epoch=lambda: self.current_epoch,
+            rank=self.global_rank,
+            world_size=self.trainer.world_size,
+        )
+
+    def transfer_batch_to_device(
+        self, batch: Tensor, device: torch.device, dataloader_idx: int
+    ) -> Tensor:
+        return batch  # indices stay on the CPU
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        options, parameters = self.options, self.network.parameters()
+        if options.optimizer == "sgd":
+            return torch.optim.SGD(
+                parameters, options.lr, momentum=options.momentum, weight_decay=options.weight_decay
+            )
+        kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
+        fused = True if self.device.type == "cuda" else None  # one launch instead of a dozen
+        return kind(parameters, options.lr, weight_decay=options.weight_decay, fused=fused)
+
     def on_train_start(self) -> None:
-        options, splits = self.options, self.trainer.datamodule.splits  # type: ignore[attr-defined]
-        capture = captures_steps(options, self.network, splits, self.device)
+        options, capture = self.options, self._captures_steps()
         self._step = TrainingStep(
             self.network,
             self.objective,
-            splits.train,
-            options.batch_size,
-            clip=options.clip,
-            precision=options.precision,
+            self.splits.train,
+            options,
             capture=capture,
             weight=self._share if self.trainer.world_size > 1 else None,
             backward=self.manual_backward,
         )
         self._evaluation = EvaluationStep(
             self.network,
-            splits.val,
+            self.splits.val,
             options.batch_size,
             precision=options.precision,
             capture=capture,
+        )
+
+    def _captures_steps(self) -> bool:
+        """Whether to capture steps as CUDA graphs: one process, and data that fit the GPU."""
+        options = self.options
+        return (
+            options.cuda_graphs
+            and options.devices * options.nodes == 1
+            and options.batch_rows == 0
+            and store_bytes(self.splits.train) < _SMALL
+            and can_capture(self.network, self.device)
         )
 
     def on_train_epoch_start(self) -> None:
@@ -80,7 +131,7 @@ class GraphModule(pl.LightningModule):
         optimizer.step()
 
     def _share(self, batch: GraphBatch) -> Tensor:
-        """Processes may have unequal parts of a batch; their losses count by the known targets."""
+        """The weight of this process's loss: its share of the known targets of all processes."""
         mine = torch.tensor(float(self.task.known(batch)), device=self.device)
         everyone = self.all_gather(mine)
         assert isinstance(everyone, Tensor)
@@ -91,7 +142,7 @@ class GraphModule(pl.LightningModule):
         self.task.update(self.validation, output, batch)
 
     def on_validation_epoch_end(self) -> None:
-        """The end of an epoch: its training steps are done, and so is the validation."""
+        """Log an epoch, whose training steps and validation are done."""
         loss = torch.stack(self._losses).mean()
         self.log("train_loss", loss, sync_dist=self.trainer.world_size > 1)
         self.log("lr", float(self.trainer.optimizers[0].param_groups[0]["lr"]))
@@ -111,26 +162,3 @@ class GraphModule(pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.plateau = Plateau(**checkpoint["plateau"])
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        options, parameters = self.options, self.network.parameters()
-        if options.optimizer == "sgd":
-            return torch.optim.SGD(
-                parameters, options.lr, momentum=options.momentum, weight_decay=options.weight_decay
-            )
-        kind = torch.optim.AdamW if options.optimizer == "adamw" else torch.optim.Adam
-        fused = True if self.device.type == "cuda" else None  # one launch instead of a dozen
-        return kind(parameters, options.lr, weight_decay=options.weight_decay, fused=fused)
-
-
-def captures_steps(
-    options: TrainOptions, network: nn.Module, splits: Splits, device: torch.device
-) -> bool:
-    """Whether training captures its steps: one process, and data that fit the GPU."""
-    return (
-        options.cuda_graphs
-        and options.devices * options.nodes == 1
-        and options.batch_rows == 0
-        and store_bytes(splits.train) < 2**30
-        and can_capture(network, device)
-    )

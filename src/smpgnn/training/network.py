@@ -1,4 +1,4 @@
-"""How a network is called on a batch."""
+"""Call a network on a batch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def run_network(
 ) -> Any:
     """Call a network on a batch, with edge features if it takes them.
 
-    With the `index` of a padded batch, outputs for the padding graph are left out; those for the
-    nodes of padding come last. `more` are further arguments of its `forward`.
+    With the `index` of a padded batch, the output has no row for the padding graph; rows for
+    padding nodes come last. `more` are further arguments of `forward`.
     """
     backbone: Any = network.backbone
     out = network(
@@ -38,7 +38,7 @@ def run_network(
 
 
 def first_outputs(network: nn.Module, out: Any, nodes: int, graphs: int) -> Any:
-    """The outputs for so many nodes, or graphs, or both if the network predicts both."""
+    """The outputs for the first nodes or graphs, or for both if the network predicts both."""
     if isinstance(out, tuple):
         return out[0][:nodes], out[1][:graphs]
     return out[: nodes if getattr(network, "level", "graph") == "node" else graphs]

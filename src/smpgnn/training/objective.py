@@ -1,4 +1,4 @@
-"""Objectives: what a training makes small, with what it remembers from one step to the next."""
+"""Objectives of training, with their state from step to step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from smpgnn.data.store import GraphBatch
 
-#: Squared errors below this count alike: they are rounding, and their logarithms have no bound.
+#: Smaller squared errors are rounding; their logarithms are not bounded.
 LEAST_ERROR = 1e-7
 
 Loss = Callable[[Any, GraphBatch], Tensor]
 
 
 class Objective(nn.Module):
-    """The loss of each batch by itself.
+    """The loss of each batch on its own.
 
     Args:
-        loss: of the outputs of a network and their batch.
+        loss: a function of the outputs of a network and their batch.
     """
 
     def __init__(self, loss: Loss) -> None:
@@ -33,19 +33,19 @@ class Objective(nn.Module):
 
 
 class LogErrors(Objective):
-    r"""The mean over targets of the logarithm of their mean error over the last batches.
+    r"""The mean over targets of the log of their mean error over the last batches.
 
     .. math:: \frac1T \sum_t \log_{10} \bar e_t, \qquad
               \bar e_t = \text{running mean of the errors } e_t \text{ of the batches}
 
-    The gradient is that of :math:`\sum_t e_t / \bar e_t`: all targets count alike, however well
-    they are learnt. The logarithm of the error of a batch would not do: it hardly minds a large
-    error in one batch of many, and so gives up the rare graphs.
+    The gradient is that of :math:`\sum_t e_t / \bar e_t`, so all targets have equal weight. The log
+    of the error of each batch would neglect a large error in one batch of many, and so give up on
+    rare graphs.
 
     Args:
         loss: the errors of the targets of a batch, [T].
         targets: their number T.
-        decay: of the running mean, a step.
+        decay: of the running mean, per step.
     """
 
     def __init__(self, loss: Loss, targets: int, decay: float = 0.99) -> None:

@@ -1,4 +1,4 @@
-"""Processes that train together."""
+"""Several processes that train together, started by Lightning, torchrun or Slurm."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError, quoted
 
-#: What Lightning, torchrun and Slurm tell a process, each a whole number, and the least it can be.
-_TOLD = {
+if TYPE_CHECKING:  # loaded late: the command line asks for the first process before it needs torch
+    import torch
+
+#: Variables by which Lightning, torchrun and Slurm tell a process its place, and their minimum.
+_VARIABLES = {
     "WORLD_SIZE": 1,
     "RANK": 0,
     "LOCAL_RANK": 0,
@@ -32,13 +36,13 @@ _TOLD = {
 
 
 def check_environment() -> None:
-    """Refuse what the environment says of several processes where it makes no sense."""
-    for name, least in _TOLD.items():
+    """Refuse nonsense in the environment variables for several processes."""
+    for name, least in _VARIABLES.items():
         text = os.environ.get(name)
         if text is None:
             continue
         most = 65535 if name == "MASTER_PORT" else 10**6
-        # OMP_NUM_THREADS may be a list, of levels within each other
+        # OMP_NUM_THREADS may be a list, one number per nesting level
         parts = text.split(",") if name == "OMP_NUM_THREADS" else [text]
         if not all(_is_whole(part) and least <= int(part) <= most for part in parts):
             raise InputError(
@@ -52,33 +56,51 @@ def _is_whole(text: str) -> bool:
 
 
 def started_processes() -> int:
-    """How many processes torchrun or srun have started, as `check_environment` has checked it."""
+    """How many processes torchrun or srun have started; call `check_environment` first."""
     for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
         if name in os.environ:
             return int(os.environ[name])
     return 1
 
 
-def first_process() -> bool:
-    """Whether this process is the one that writes, of those that train together.
+def check_devices(options: TrainOptions, device: torch.device) -> None:
+    """Refuse options that do not fit the started processes or the machine."""
+    import torch
 
-    It is known before they meet: from what Lightning, torchrun or Slurm tell each of them.
-    """
+    started = started_processes()
+    if started not in (1, options.devices * options.nodes):
+        raise InputError(
+            f"--devices {options.devices} --nodes {options.nodes}: {started} processes were "
+            "started: use the same numbers as for torchrun or srun."
+        )
+    if options.auto_batch and options.devices * options.nodes > 1:
+        raise InputError(  # each would see different free memory and make different batches
+            "--auto-batch: works with one process only: set --batch-rows instead."
+        )
+    on_gpu = device.type == "cuda"
+    there = torch.cuda.device_count() if on_gpu else max(8, os.cpu_count() or 1)
+    if options.devices > there:
+        what = f"{there} GPU" if on_gpu else f"{os.cpu_count()} processors"
+        raise InputError(f"--devices {options.devices}: this machine has only {what}.")
+
+
+def first_process() -> bool:
+    """Whether this process is the one that writes, according to its environment variables."""
     names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     return all(os.environ.get(name, "0") == "0" for name in names)
 
 
-#: Seconds between two looks at the other processes.
+#: Seconds between two checks of the other processes.
 _PAUSE = 0.1
-#: By this variable a process that Lightning starts knows which one has started it.
+#: Tells a process that Lightning starts the id of its parent.
 _PARENT = "SMPGNN_PARENT"
 
 
 @contextlib.contextmanager
 def watching(trainer: Any, sentence: str) -> Iterator[None]:
-    """End this process with a sentence where another one of the training has ended before time.
+    """End this process with a sentence if another process of the training ends early.
 
-    Collectives would wait for it for half an hour, or fail with what the network says.
+    Collectives would wait half an hour for it, or fail with a network error.
     """
     if trainer.world_size == 1:
         yield
@@ -112,16 +134,16 @@ def _watch(trainer: Any, parent: int, sentence: str, done: threading.Event) -> N
         children = getattr(launcher, "procs", [])
         looks += len(children) == trainer.strategy.num_processes - 1
         if looks == 10:
-            # Lightning watches this list, too, every five seconds, and would kill this process
-            # without a word; for an empty one it stops to do so.
+            # Lightning checks this list every five seconds and would kill this process without a
+            # message; an empty list makes it stop.
             launcher.procs = list(children)
             children.clear()
             children = launcher.procs
         status = next((child.returncode for child in children if child.poll()), 0)
         orphaned = started_here and os.getppid() != parent
-        if trainer.interrupted:  # it ends already, and says why
+        if trainer.interrupted:  # it is ending already, and says why
             return
-        if status in (2, 130):  # this one has the same reason to end, or the other has said why
+        if status in (2, 130):  # this one ends for the same reason, or the other has said why
             if not done.wait(2) and not trainer.interrupted:
                 os._exit(status)
             return
@@ -131,19 +153,19 @@ def _watch(trainer: Any, parent: int, sentence: str, done: threading.Event) -> N
 
 
 def in_group() -> bool:
-    """Whether this process has met the others."""
-    import torch  # loaded late: the command line asks for the first process before it needs torch
+    """Whether this process has joined the others."""
+    import torch
 
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def leave_group() -> None:
-    """End the group of processes, once all of them are here.
+    """Destroy the process group once all processes are here.
 
-    The threads of a group on the CPU would outlive Python, and could abort a process as it ends.
+    The threads of a group on the CPU would outlive Python and could abort a process as it exits.
     """
     import torch
 
-    torch.distributed.barrier()  # nobody still waits for a word of this process
-    gc.collect()  # what is left of Lightning's wrapper holds the group
+    torch.distributed.barrier()  # no process still waits for this one
+    gc.collect()  # remains of Lightning's wrapper keep the group alive
     torch.distributed.destroy_process_group()

@@ -1,35 +1,35 @@
-"""How many rows the contexts of graphs have, counted without building them."""
+"""Count the rows of contexts without building them."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from smpgnn.config.catalogue import PAIRWISE
+from smpgnn.config.models import CONTEXTS, PAIRWISE
 from smpgnn.contexts.topology import Topology, segments, take
 from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
 
-#: Contexts of a graph that are counted; more nodes are judged by these.
+#: Contexts that are counted per graph; those of other nodes are estimated from them.
 _NODES = 32
-#: Edges that a search follows at once, and after which it ends.
+#: Edges that a search follows at once, and in total.
 _TOGETHER, _ENOUGH = 1 << 18, 1 << 21
 
 
 def context_rows(sizes: Tensor, spec: NetworkSpec) -> Tensor:
-    """Rows of the contexts of graphs with so many nodes, [G]; the most that the scheme can need."""
-    return sizes.square() if spec.model in PAIRWISE else sizes
+    """Upper bound on the rows of the contexts of graphs with `sizes` nodes, [G]."""
+    return sizes.square() if spec.options.model in PAIRWISE else sizes
 
 
 def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
-    """Rows of each graph's contexts in a layer, and messages from row to row, [G, 2].
+    """Rows of each graph's contexts in a layer, and messages between rows, [G, 2].
 
-    For 'local' and 'neighborhood' rows are estimated from some contexts of each graph, and
-    averaged over the layers; for 'coloring' they are about the most that there can be.
+    For 'local' and 'neighborhood', rows are estimated from some contexts of each graph and averaged
+    over the layers; for 'coloring' the result is close to an upper bound.
     """
     sizes = store.num_nodes.cpu().double()
     rows = context_rows(sizes, spec)
-    if spec.model in ("smp", "fast-smp") and spec.identifiers != "onehot":
+    if spec.options.model in CONTEXTS and spec.options.identifiers != "onehot":
         rows = sizes * _context_sizes(store, spec).minimum(sizes)
     return torch.stack([rows, rows * store.num_edges.cpu() / sizes.clamp(min=1)], dim=1)
 
@@ -37,15 +37,15 @@ def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
 def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
     """The mean number of rows of a context of each graph, [G].
 
-    The search starts with the largest graphs. Those that it does not reach count as their mean.
+    The search starts with the largest graphs; graphs that it does not reach get their mean.
     """
     bare = GraphStore(store.node_ptr.cpu(), store.edge_ptr.cpu(), store.edge_index.cpu())
     batch = bare.batch()
-    edges, radius = batch.edge_index, spec.context_radius
-    if spec.identifiers == "neighborhood":
-        radius = spec.num_layers
-    if spec.identifiers == "coloring":  # no two nodes within 2L hops share a colour
-        edges, radius = torch.cat([edges, edges.flip(0)], dim=1), 2 * spec.num_layers
+    edges, radius = batch.edge_index, spec.options.context_radius
+    if spec.options.identifiers == "neighborhood":
+        radius = spec.options.num_layers
+    if spec.options.identifiers == "coloring":  # no two nodes within 2L hops share a colour
+        edges, radius = torch.cat([edges, edges.flip(0)], dim=1), 2 * spec.options.num_layers
     topology = Topology(edges, batch.batch, batch.num_nodes, len(bare))
     graphs = torch.argsort(bare.num_nodes, descending=True, stable=True)
     sizes = bare.num_nodes[graphs]
@@ -58,7 +58,9 @@ def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
     while done < nodes.numel() and work < _ENOUGH:
         balls, cost = ball_sizes(topology, nodes[done : done + piece], radius)
         rows = balls[:, -1].double()
-        if spec.identifiers == "neighborhood":  # balls that have stopped growing stay as they are
+        if (
+            spec.options.identifiers == "neighborhood"
+        ):  # balls that have stopped growing stay as they are
             rows = (balls.sum(1) + rows * (radius + 1 - balls.size(1))) / (radius + 1)
         graph = graphs[which[done : done + piece]]
         total.index_add_(0, graph, rows + 1)
@@ -69,9 +71,9 @@ def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
 
 
 def ball_sizes(topology: Topology, nodes: Tensor, radius: int) -> tuple[Tensor, int]:
-    """How many nodes each of these has heard of after 0, 1, …, `radius` layers, [K, R].
+    """The number of nodes within 0, 1, …, `radius` hops of each of `nodes`, [K, R].
 
-    R is `radius` + 1, or less where no ball grows any more. The second result is the number of
+    R is `radius` + 1, or less if no ball grows any further. The second result is the number of
     edges that the search has followed.
     """
     count = max(topology.num_nodes, 1)
@@ -92,7 +94,7 @@ def ball_sizes(topology: Topology, nodes: Tensor, radius: int) -> tuple[Tensor, 
 
 
 def near_nodes(edge_index: Tensor, num_nodes: int, count: int) -> Tensor:
-    """So many nodes of a graph, [N] bool: a few that lie apart, and those closest to them."""
+    """A mask of `count` nodes of a graph, [N]: a few that lie apart, and those closest to them."""
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1).long()
     topology = Topology(both, both.new_zeros(num_nodes), num_nodes, 1)
     frontier = torch.linspace(0, num_nodes - 1, 1 + count // 64, device=both.device).long()
@@ -107,7 +109,7 @@ def near_nodes(edge_index: Tensor, num_nodes: int, count: int) -> Tensor:
 
 
 def _senders(topology: Topology, nodes: Tensor) -> tuple[Tensor, Tensor]:
-    """Whom these nodes hear, one entry per edge: the place of the node in `nodes`, the sender."""
+    """The incoming edges of `nodes`: the position of the receiver in `nodes`, and the sender."""
     ptr, order = topology.edges_by_receiver
     first = take(ptr, nodes)
     fan = take(ptr, nodes + 1) - first

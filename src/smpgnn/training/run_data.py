@@ -1,10 +1,10 @@
-"""What a run knows of its data: which split each row is in, and the fingerprint of them all."""
+"""What a run stores about its data: the split of each row, and a fingerprint."""
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,13 +15,17 @@ from smpgnn.data.fingerprint import Content, Fingerprint
 from smpgnn.data.splits import PARTS, Split
 from smpgnn.errors import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True, eq=False)
 class SplitTable:
-    """The split of each row of the user's data, or, where one graph is split, of its nodes.
+    """The split of each row of the user's data, or of each node if a single graph is split.
 
-    Shapes: row, node, part [K]; `row` and `node` are indices from 0, `part` is the place in PARTS.
-    Rows that are in no split (no molecule, no known target) do not occur.
+    Rows in no split (not a molecule, or without a known target) are left out.
+
+    Shapes: row, node, part [K]; `row` and `node` are indices from 0, `part` is an index into PARTS.
     """
 
     row: Tensor
@@ -43,7 +47,7 @@ class SplitTable:
 
     @classmethod
     def of_splits(cls, splits: Splits) -> SplitTable:
-        """Of a data set that comes split: rows are counted through its three splits."""
+        """From a data set that comes split: rows are counted through its three splits."""
         sizes = torch.tensor([len(part) for part in vars(splits).values()])
         return cls(torch.arange(int(sizes.sum())), torch.arange(3).repeat_interleave(sizes))
 
@@ -68,50 +72,54 @@ class SplitTable:
         return SplitTable(self.row[chosen], self.part[chosen], node)
 
     def with_nodes(self, sizes: Tensor) -> SplitTable:
-        """A line for each node of the rows, which have these `sizes` [K]."""
+        """One row per node; the rows have `sizes` [K] nodes."""
         sizes = sizes.cpu()
         first = (sizes.cumsum(0) - sizes).repeat_interleave(sizes)
         row, part = self.row.repeat_interleave(sizes), self.part.repeat_interleave(sizes)
         return SplitTable(row, part, torch.arange(row.numel()) - first)
 
+    def frame(self) -> pd.DataFrame:
+        """The columns row, node (if nodes are split) and split; rows and nodes count from 1."""
+        import pandas as pd
+
+        columns = {"row": (self.row + 1).numpy()}
+        if self.node is not None:
+            columns["node"] = (self.node + 1).numpy()
+        return pd.DataFrame({**columns, "split": np.array(PARTS)[self.part.numpy()]})
+
     def to_csv(self) -> str:
-        """The columns row, node (where nodes are split) and split; counted from 1."""
-        names = ["row", "split"] if self.node is None else ["row", "node", "split"]
-        numbers = [self.row + 1] if self.node is None else [self.row + 1, self.node + 1]
-        parts = [PARTS[part] for part in self.part.tolist()]
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(zip(*(column.tolist() for column in numbers), parts, strict=True))
-        return text.getvalue()
+        """The text of splits.csv."""
+        return self.frame().to_csv(index=False, lineterminator="\n")
 
     @classmethod
     def from_csv(cls, text: str) -> SplitTable:
-        """What `to_csv` wrote; raises `ValueError` for anything else."""
-        reader = csv.reader(io.StringIO(text), strict=True)
-        names = next(reader, [])
-        if names not in (["row", "split"], ["row", "node", "split"]):
-            raise ValueError(f"columns {names}")
-        columns = list(zip(*reader, strict=True))
-        if len(columns) != len(names):
-            raise ValueError("no rows")
-        numbers = np.array(columns[:-1], dtype=np.int64) - 1
-        if numbers.min() < 0:
-            raise ValueError("rows are counted from 1")
-        part = torch.tensor([PARTS.index(name) for name in columns[-1]])
-        row, *node = torch.from_numpy(numbers).unbind()
+        """Read what `to_csv` wrote; raises `ValueError` for anything else."""
+        import pandas as pd
+
+        kinds = {"row": np.int64, "node": np.int64, "split": str}
+        frame = pd.read_csv(io.StringIO(text), dtype=kinds, skip_blank_lines=False)
+        numbers = frame.columns[:-1].tolist()
+        if numbers not in (["row"], ["row", "node"]) or frame.columns[-1] != "split":
+            raise ValueError(f"columns {list(frame)}")
+        if frame.empty or not frame["split"].isin(PARTS).all():
+            raise ValueError("each row has a split")
+        indices = torch.from_numpy(frame[numbers].to_numpy().T.copy()) - 1
+        if int(indices.min()) < 0:
+            raise ValueError("rows and nodes count from 1")
+        row, *node = indices.unbind()
+        part = torch.tensor(frame["split"].map(PARTS.index).to_numpy())
         return cls(row, part, node[0] if node else None)
 
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """The data of a run as they were when it began."""
+    """The data of a run at its start."""
 
     fingerprint: Fingerprint
     splits: SplitTable
 
     def check(self, content: Content) -> None:
-        """Refuse data that are not those of the run."""
+        """Refuse data that differ from those of the run."""
         change = self.fingerprint.change(content.fingerprint, content.place)
         if change:
             raise InputError(

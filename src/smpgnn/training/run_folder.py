@@ -1,16 +1,16 @@
-"""A run folder explains itself: settings, metrics, weights, versions, commit, device, time, curves.
+"""The folder of a run: everything needed to understand, apply and continue it.
 
 config.yaml            all settings
 data.json              where the data are, and their fingerprint
 splits.csv             the split of each row of the data
 run.json               versions, commit, device, parameters, wall time, results
-metrics.csv            one line an epoch
+metrics.csv            one row per epoch
 curves.png             the same as a figure
-model.safetensors      the best weights by the validation metric, ready for `smpgnn predict`
-test_predictions.csv   what they predict for the test rows, beside the targets
-last.ckpt              where `--resume` goes on
+model.safetensors      the best weights by the validation metric, for `smpgnn predict`
+test_predictions.csv   their predictions for the test rows, beside the targets
+last.ckpt              checkpoint from which `--resume` continues
 tensorboard/           the same metrics for TensorBoard
-lock                   held by the process that writes here; empty
+lock                   locked by the process that writes here; empty
 
 Model, checkpoint and JSON files carry their checksum; that of splits.csv is in data.json, those of
 metrics.csv and test_predictions.csv are in run.json.
@@ -22,11 +22,9 @@ import contextlib
 import csv
 import io
 import os
-import platform
-import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,13 +35,15 @@ from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
 
 if TYPE_CHECKING:
-    from smpgnn.training.run_data import RunData, SplitTable
+    import pandas as pd
 
-#: What may differ when a run goes on: where it runs, not what it does.
+    from smpgnn.training.run_data import RunData
+
+#: Settings that may differ when a run is continued: where it runs, not what it does.
 PLACE = ("output", "device", "devices", "nodes", "data_dir", "cuda_graphs")
-#: Where its data are; they may move, and are known by their fingerprint.
+#: Where the data are; they may move, and are identified by their fingerprint.
 DATA = ("path", "labels", "data_dir")
-#: What the record of a run holds, and more.
+#: Required entries of run.json.
 _RECORD = {
     "parameters": int,
     "epochs": int,
@@ -56,46 +56,22 @@ _RECORD = {
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The folder of one run, and its files."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def last(self) -> Path:
-        return self.path / "last.ckpt"
-
-    @property
-    def model(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def record(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.csv"
-
-    @property
-    def data(self) -> Path:
-        return self.path / "data.json"
-
-    @property
-    def splits(self) -> Path:
-        return self.path / "splits.csv"
-
-    @property
-    def predictions(self) -> Path:
-        return self.path / "test_predictions.csv"
+        self.config = self.path / "config.yaml"
+        self.data = self.path / "data.json"
+        self.splits = self.path / "splits.csv"
+        self.record = self.path / "run.json"
+        self.metrics = self.path / "metrics.csv"
+        self.model = self.path / "model.safetensors"
+        self.predictions = self.path / "test_predictions.csv"
+        self.last = self.path / "last.ckpt"
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Refuse a folder that another process writes to; the claim ends with this process."""
+        """Lock the folder; refuse one that another process writes to."""
         from filelock import FileLock, Timeout
 
         try:
@@ -120,28 +96,27 @@ class RunFolder:
             lock.release()
 
     def refuse_old(self) -> None:
-        """Refuse a folder that holds a run already, and a name that no folder can have."""
+        """Refuse a folder that contains a run already, and a name that no folder can have."""
         try:
             os.stat(self.config)
         except FileNotFoundError:
             return
         except OSError as error:
             raise InputError(f"{self.path}: cannot be created: {error.strerror}.") from error
-        else:
-            raise InputError(
-                f"{self.path}: already contains a run: add --resume to continue it, "
-                "or choose another --output."
-            )
+        raise InputError(
+            f"{self.path}: already contains a run: add --resume to continue it, "
+            "or choose another --output."
+        )
 
     def create(self, options: TrainOptions, data: RunData) -> None:
-        """Fill the folder of a new run; what makes it one, config.yaml, comes last."""
+        """Fill the folder of a new run; config.yaml, which makes it one, comes last."""
         self.refuse_old()
         write_text(self.splits, data.splits.to_csv())
         self.write_data(options, data)
         write_text(self.config, to_yaml(options))
 
     def read_options(self) -> TrainOptions:
-        """The settings of the run; its data are where they were, whatever the working folder."""
+        """The settings of the run; paths of data are made absolute."""
         if not self.config.exists():
             raise InputError(
                 f"{self.path}: contains no run (config.yaml is missing): name a run folder."
@@ -157,7 +132,7 @@ class RunFolder:
         return replace(options, **found)
 
     def write_data(self, options: TrainOptions, data: RunData) -> None:
-        """data.json: the fingerprint, where the data are now, and the checksum of splits.csv."""
+        """Write data.json: fingerprint and location of the data, and the checksum of splits.csv."""
         files = {
             name: os.path.abspath(value) for name in DATA if (value := getattr(options, name, ""))
         }
@@ -196,7 +171,7 @@ class RunFolder:
             ) from error
         return RunData(fingerprint, splits)
 
-    def split_again(self) -> str:
+    def no_split(self) -> str:
         """A note on a run without a saved split."""
         return (
             f"{self.path}: was started by an older version, which did not save splits: the data "
@@ -220,19 +195,19 @@ class RunFolder:
         return content
 
     def _check_file(self, path: Path, digest: Any, remedy: str) -> None:
-        """Refuse a file whose checksum is not the one that was written down."""
+        """Refuse a file whose checksum differs from the recorded one."""
         if not path.exists():
             raise InputError(f"{path}: is missing: {remedy}.")
         if file_digest(path) != digest:
             raise InputError(f"{path}: was changed or damaged (wrong checksum): {remedy}.")
 
     def tidy(self) -> None:
-        """Remove what a process that was killed had half-written."""
+        """Remove the partial files of a killed process."""
         for file in self.path.glob(".*.part"):
             file.unlink(missing_ok=True)
 
     def write_metrics(self, history: list[dict[str, float]]) -> None:
-        """One line an epoch."""
+        """Write metrics.csv, one row per epoch."""
         if not history:
             return
         text = io.StringIO()
@@ -242,7 +217,7 @@ class RunFolder:
         write_text(self.metrics, text.getvalue())
 
     def read_metrics(self) -> list[dict[str, float]]:
-        """What `write_metrics` wrote."""
+        """Read what `write_metrics` wrote."""
         if not self.metrics.exists():
             return []
         remedy = "write it again with --resume"
@@ -258,22 +233,12 @@ class RunFolder:
         except (OSError, ValueError, TypeError, csv.Error) as error:
             raise InputError(f"{self.metrics}: was changed or damaged: {remedy}.") from error
 
-    def write_predictions(
-        self, table: SplitTable, columns: Sequence[str], lines: Sequence[Sequence[Any]]
-    ) -> None:
-        """One line a test row (or node): the targets, and what is predicted."""
-        numbers = {"row": (table.row + 1).tolist()}
-        if table.node is not None:
-            numbers["node"] = (table.node + 1).tolist()
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*numbers, *columns])
-        rows = zip(*numbers.values(), strict=True)
-        writer.writerows((*row, *line) for row, line in zip(rows, lines, strict=True))
-        write_text(self.predictions, text.getvalue())
+    def write_predictions(self, frame: pd.DataFrame) -> None:
+        """Write test_predictions.csv."""
+        write_text(self.predictions, frame.to_csv(index=False, lineterminator="\n"))
 
     def write_record(self, record: dict[str, Any]) -> None:
-        """run.json, with the checksums of the tables beside it."""
+        """Write run.json, with the checksums of the tables beside it."""
         files = {
             path.name: file_digest(path)
             for path in (self.metrics, self.predictions)
@@ -282,7 +247,7 @@ class RunFolder:
         write_text(self.record, to_json({**record, "files": files}))
 
     def read_record(self) -> dict[str, Any]:
-        """What `write_record` wrote; empty for a run that is not finished."""
+        """Read what `write_record` wrote; empty for an unfinished run."""
         if not self.record.exists():
             return {}
         remedy = "restore it, or write it again with --resume"
@@ -295,7 +260,7 @@ class RunFolder:
         return record
 
     def draw_curves(self, monitor: str, history: list[dict[str, float]]) -> None:
-        """Training loss and validation metric over the epochs, as curves.png."""
+        """Plot training loss and validation metric over the epochs, as curves.png."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
@@ -316,46 +281,9 @@ class RunFolder:
 
 
 def default_output(options: TrainOptions) -> str:
-    """A folder under runs/ that names task, model and time."""
+    """A folder under runs/, named after task, model and time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    return str(Path("runs") / f"{options.task_name()}-{options.model}-{stamp}")
-
-
-def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptions:
-    """The settings of the run in `output`; of those `given` only where it runs may differ."""
-    if not options.output:
-        raise InputError("--resume: name the run to continue with --output RUN.")
-    folder = RunFolder(options.output)
-    stored = folder.read_options()
-    if stored.task_name() != options.task_name():
-        raise InputError(
-            f"{options.output}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
-        )
-    for name in given:
-        known, wanted = getattr(stored, name), getattr(options, name)
-        if name in DATA and (folder.data.exists() or _same_file(known, wanted)):
-            continue  # known by the fingerprint
-        if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
-            shown = name if name == "path" else "--" + name.replace("_", "-")
-            raise InputError(
-                f"{shown} {wanted}: the run has {known}, and --resume keeps its settings: "
-                "leave it out, or start a new run."
-            )
-    place = {name: getattr(options, name) for name in (*PLACE, *DATA) if name in given}
-    return replace(stored, **{**place, "output": options.output})
-
-
-def settings(options: TrainOptions) -> dict[str, Any]:
-    """What a run does, as plain values: all settings but where it runs and where its data are."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(options).items()
-        if name not in (*PLACE, *DATA)
-    }
-
-
-def _same_file(one: str, other: str) -> bool:
-    return bool(one and other) and os.path.realpath(one) == os.path.realpath(other)
+    return str(Path("runs") / f"{options.task_name()}-{options.network.model}-{stamp}")
 
 
 def _texts(values: Any) -> bool:
@@ -363,69 +291,10 @@ def _texts(values: Any) -> bool:
 
 
 def _fits(value: Any, kind: type) -> bool:
-    """Whether a value of a record is of this kind; metrics are finite numbers by name."""
+    """Whether an entry of run.json has this type; metrics are finite numbers by name."""
     if kind is dict:
         return isinstance(value, dict) and all(_fits(entry, float) for entry in value.values())
     if kind is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and value == value and abs(value) <= sys.float_info.max
     return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def versions() -> dict[str, str]:
-    """Versions of what a result may depend on."""
-    from importlib.metadata import version
-
-    import torch
-    import torch_geometric
-
-    import smpgnn
-
-    return {
-        "smpgnn": smpgnn.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "torch_geometric": torch_geometric.__version__,
-        "pytorch_lightning": version("pytorch-lightning"),
-    }
-
-
-def commit() -> str | None:
-    """The commit of the source, with '+' where it has changes; None outside of a checkout.
-
-    For a copy of the source without its history SMPGNN_COMMIT names it.
-    """
-    file = Path(__file__).resolve()
-    if named := os.environ.get("SMPGNN_COMMIT"):
-        return named
-
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(file.parent), *words], capture_output=True, text=True, timeout=10
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    if git("ls-files", "--error-unmatch", file.name) is None:
-        return None  # installed somewhere inside another repository
-    head = git("rev-parse", "--short=12", "HEAD")
-    if head is None:
-        return None
-    return head + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-
-
-def device_name() -> str:
-    """The GPU in use, else the processor."""
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        model = platform.processor() or platform.machine()
-    threads = torch.get_num_threads()
-    return f"{model}, {threads} thread{'s' if threads > 1 else ''}"

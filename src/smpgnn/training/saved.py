@@ -1,4 +1,4 @@
-"""Saved models: weights in safetensors, everything else as JSON in its header. Nothing can run."""
+"""Saved models: weights in safetensors, all else as JSON in its header; no code can run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
-from smpgnn.config.plain import from_plain
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -26,7 +25,7 @@ SOURCES = ("graphs", "molecules", "zinc")
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A trained network and what its inputs and outputs mean.
+    """A trained network and the meaning of its inputs and outputs.
 
     `source` describes how raw input becomes graphs (kind of data, features, vocabularies), in plain
     values.
@@ -39,7 +38,7 @@ class SavedModel:
 
 
 def save_model(path: str | Path, saved: SavedModel) -> None:
-    """Write the model to one file, whole or not at all."""
+    """Write the model to a file, atomically."""
     from safetensors.torch import save
 
     content = {"spec": saved.spec.to_dict(), "task": saved.task.to_dict(), "source": saved.source}
@@ -53,7 +52,7 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
 
 
 def load_model(path: str | Path) -> SavedModel:
-    """Read a model that `save_model` wrote: a file, the folder of a run, or one that ships."""
+    """Read a model: a file of `save_model`, a run folder, or the name of a pretrained model."""
     from safetensors import SafetensorError, safe_open
 
     path = model_path(path)
@@ -96,8 +95,8 @@ def load_model(path: str | Path) -> SavedModel:
 
 
 def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
-    """The model that the header describes; nothing is built that is larger than the file."""
-    spec = from_plain(NetworkSpec, content["spec"], "spec")
+    """Build the model that the header describes, unless it is larger than the file."""
+    spec = NetworkSpec.from_dict(content["spec"])
     task = task_from_dict(content["task"])
     if (task.node_outputs, task.graph_outputs) != (spec.node_outputs, spec.graph_outputs):
         raise InputError("task and network have different outputs")
@@ -108,8 +107,8 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
         raise InputError("source.smiles_column is not text")
     if "schema" in source:
         _check_schema(GraphSchema.from_dict(source["schema"]), spec)
-    if spec.num_layers > len(weights):  # each layer has several
-        raise InputError(f"{spec.num_layers} layers cannot have {len(weights)} tensors")
+    if spec.options.num_layers > len(weights):  # each layer has several
+        raise InputError(f"{spec.options.num_layers} layers cannot have {len(weights)} tensors")
     with torch.device("meta"):  # shapes only
         wanted = {name: value.shape for name, value in spec.build().state_dict().items()}
     there = {name: value.shape for name, value in weights.items()}
@@ -125,7 +124,7 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
 
 
 def _check_schema(schema: GraphSchema, spec: NetworkSpec) -> None:
-    """Refuse attributes and targets that contradict themselves or the network."""
+    """Refuse attributes and targets that are inconsistent or do not fit the network."""
     for attribute in (*schema.node_attributes, *schema.edge_attributes):
         width = {"number": 1, "category": len(attribute.categories)}.get(attribute.kind)
         if attribute.width != (attribute.width if width is None else width):
@@ -148,7 +147,7 @@ def _shape(size: torch.Size | None) -> str:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called 'auto', 'cpu' or 'cuda'."""
+    """The device named 'auto', 'cpu' or 'cuda'."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():

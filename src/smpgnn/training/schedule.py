@@ -1,4 +1,4 @@
-"""Learning rates over time: a number for each step, without hidden state but for the plateau."""
+"""Learning rate schedules: functions of the step, and a plateau rule, the only one with state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smpgnn.config.options import TrainOptions
 
 @dataclass
 class Plateau:
-    """Lower the rate when the monitored value has not improved for `patience` epochs."""
+    """Multiplies the rate by `factor` after more than `patience` epochs without improvement."""
 
     factor: float
     patience: int
@@ -19,7 +19,7 @@ class Plateau:
     waited: int = 0
 
     def report(self, value: float) -> None:
-        """Take note of the value of an epoch; smaller is better."""
+        """Report the monitored value of an epoch; smaller is better."""
         if value < self.best:
             self.best, self.waited = value, 0
             return
@@ -29,7 +29,7 @@ class Plateau:
 
 
 def rate_factor(options: TrainOptions, step: int, steps_per_epoch: int) -> float:
-    """What the learning rate is multiplied with at this step (counted from 0)."""
+    """The factor on the learning rate at a step (counted from 0)."""
     epoch = step / max(1, steps_per_epoch)
     if options.schedule == "exponential":
         return math.pow(options.decay, int(epoch) / max(1, options.decay_epochs))

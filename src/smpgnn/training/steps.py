@@ -1,4 +1,4 @@
-"""One training step and one evaluation step; on a GPU captured as CUDA graphs if possible."""
+"""One training step and one evaluation step; on a GPU, captured as CUDA graphs if possible."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.capture.steps import CapturedFunction, padded_store
+from smpgnn.config.options import TrainOptions
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.training.network import autocast, first_outputs, run_network
@@ -22,11 +23,9 @@ class TrainingStep:
         network: in training mode when this is called.
         objective: the loss.
         store: the training data; on the device of the network if steps are captured.
-        batch_size: graphs of a batch, at most.
-        clip: maximum norm of the gradient; 0: no clipping.
-        precision: 'bfloat16' for autocast.
+        options: the batch size, precision and clipping.
         capture: whether to capture the step (`smpgnn.capture.steps.can_capture`).
-        weight: factor on the loss of a batch; if several processes train, the share of this one.
+        weight: factor on the loss of a batch; with several processes, the share of this one.
         backward: computes the gradients of the loss.
     """
 
@@ -35,21 +34,19 @@ class TrainingStep:
         network: nn.Module,
         objective: Objective,
         store: GraphStore,
-        batch_size: int,
+        options: TrainOptions,
         *,
-        clip: float = 0.0,
-        precision: str = "tf32",
         capture: bool = False,
         weight: Callable[[GraphBatch], Tensor] | None = None,
         backward: Callable[[Tensor], None] = Tensor.backward,
     ) -> None:
         self.network, self.objective, self.store = network, objective, store
-        self.clip, self.precision, self.weight, self.backward = clip, precision, weight, backward
+        self.options, self.weight, self.backward = options, weight, backward
         self.device = next(network.parameters()).device
         self.captured: CapturedFunction | None = None
         if capture:
             modules = nn.ModuleList([network, objective])
-            batches = padded_store(network, store, batch_size)
+            batches = padded_store(network, store, options.batch_size)
             self.captured = CapturedFunction(batches, self._gradients, modules)
 
     def __call__(self, graphs: Tensor) -> Tensor:
@@ -61,13 +58,13 @@ class TrainingStep:
         return self._gradients(self.store.batch(graphs).to(self.device, non_blocking=True))
 
     def _gradients(self, batch: GraphBatch, index: ContextIndex | None = None) -> Tensor:
-        with autocast(self.device, self.precision):
+        with autocast(self.device, self.options.precision):
             loss: Tensor = self.objective(run_network(self.network, batch, index), batch)
         if self.weight is not None:
             loss = loss * self.weight(batch)
         self.backward(loss)
-        if self.clip:
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.clip)
+        if self.options.clip:
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.options.clip)
         return loss.detach()
 
 

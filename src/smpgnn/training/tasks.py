@@ -1,4 +1,4 @@
-"""Tasks: what the numbers that a network puts out mean, how they are scored, and how shown."""
+"""Tasks: the meaning of a network's outputs, their loss and metrics, and how they are shown."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricCollection
-from torchmetrics.classification import MulticlassAccuracy
+from torchmetrics.classification import BinaryAccuracy, MulticlassAccuracy
 
 from smpgnn.config.plain import from_plain
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.data.tables import free_names
 from smpgnn.errors import InputError
-from smpgnn.training.metrics import BinaryLabelAccuracy, LogMSEBySize
+from smpgnn.training.metrics import LogMSEBySize
 from smpgnn.training.objective import LogErrors, Objective
 
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """One kind of target. `monitor` is the validation metric that chooses the best weights."""
+    """A kind of target; `monitor` is the validation metric that selects the best weights."""
 
     monitor: str = ""
     larger_is_better: bool = False
@@ -39,12 +39,12 @@ class Task(ABC):
     def loss(self, output: Any, batch: GraphBatch) -> Tensor: ...
 
     def make_objective(self) -> Objective:
-        """What a training makes small."""
+        """The objective that training minimises."""
         return Objective(self.loss)
 
     @abstractmethod
     def known(self, batch: GraphBatch) -> int:
-        """How many targets the loss of a batch is the mean of."""
+        """The number of known targets in a batch, over which the loss is a mean."""
 
     @abstractmethod
     def metrics(self) -> MetricCollection: ...
@@ -53,25 +53,25 @@ class Task(ABC):
     def update(self, metrics: MetricCollection, output: Any, batch: GraphBatch) -> None: ...
 
     def results(self, metrics: MetricCollection) -> dict[str, Tensor]:
-        """The values of the metrics, by the names that a person reads."""
+        """The values of the metrics, by their names for users."""
         values: dict[str, Tensor] = metrics.compute()
         return values
 
     @abstractmethod
     def columns(self) -> list[str]:
-        """Names of the columns of a table of predictions."""
+        """Column names of a table of predictions."""
 
     @abstractmethod
     def predict(self, output: Any) -> list[list[Any]]:
-        """One list of column values for each graph (or node, where targets belong to nodes)."""
+        """The values of `columns` for each graph (or node, if targets belong to nodes)."""
 
     @abstractmethod
     def target_names(self) -> list[str]:
-        """Names of the columns of `shown_targets`."""
+        """Column names of `shown_targets`."""
 
     @abstractmethod
     def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
-        """The targets as a person writes them, in the lines of `predict`; NaN: not known."""
+        """The targets as in the user's table, with the rows of `predict`; None or NaN: unknown."""
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": type(self).__name__, **asdict(self)}
@@ -79,14 +79,14 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class OneLevelTask(Task):
-    """Targets that all belong to graphs, or all to nodes (`level`)."""
+    """Targets that all belong to graphs or all to nodes (`level`)."""
 
     level: str = "graph"
 
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """How many numbers the network puts out for each graph or node."""
+        """Number of outputs per graph or node."""
 
     @property
     def node_outputs(self) -> int:
@@ -98,27 +98,32 @@ class OneLevelTask(Task):
 
     @abstractmethod
     def score_names(self) -> list[str]:
-        """Names of the columns of `scores`."""
+        """Column names of `scores`."""
 
     @abstractmethod
     def scores(self, output: Tensor) -> Tensor:
-        """What a prediction rests on and can be explained: numbers without a bound, [R, T]."""
+        """The unbounded numbers behind a prediction, which can be explained, [R, T]."""
 
     def target(self, batch: GraphBatch) -> Tensor:
-        """The targets of a batch, NaN where not known."""
+        """The targets of a batch; NaN: unknown."""
         target = batch.y if self.level == "graph" else batch.y_node
         assert target is not None
         return target
 
+    def known(self, batch: GraphBatch) -> int:
+        return int((~self.target(batch).isnan()).sum())
+
 
 @dataclass(frozen=True)
 class Regression(OneLevelTask):
-    """One or several numbers a graph or node; the network predicts them standardised.
+    r"""One or several numbers per graph or node; the network predicts them standardised.
 
-    Missing targets (NaN) count neither in the loss nor in the metrics. What is made small is the
-    mean of the absolute errors e, in standard deviations, or by the objective 'mae+huber' that of
-    e + 2 h(e) with Huber's h: e²/2 up to two, 2 e − 2 beyond, where large errors weigh up to five
-    times as much.
+    The loss is the mean of the absolute errors :math:`e` in standard deviations. The objective
+    'mae+huber' gives large errors up to five times the weight:
+
+    .. math:: e + 2 h(e), \qquad h(e) = e^2/2 \text{ if } e < 2, \text{ else } 2 e - 2
+
+    Missing targets (NaN) are ignored in the loss and the metrics.
     """
 
     names: tuple[str, ...] = ("y",)
@@ -159,8 +164,8 @@ class Regression(OneLevelTask):
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
         target = self.target(batch)
         known = ~target.isnan()
-        output = output.float()  # the mean in bfloat16 would be off by more than the scale
-        # numbers, not tensors: a step that is recorded as a CUDA graph may make none from Python
+        output = output.float()  # in bfloat16 the mean is less precise than the scale
+        # numbers, not tensors: a captured step cannot create tensors from Python values
         parts = zip(target.float().unbind(1), self.mean, self.scale, strict=True)
         wanted = torch.stack([(part - mean) / scale for part, mean, scale in parts], dim=1)
         gap = (output - torch.where(known, wanted, output.detach())).abs()
@@ -168,16 +173,13 @@ class Regression(OneLevelTask):
             gap = gap + 2 * torch.where(gap < 2, gap.square() / 2, 2 * gap - 2)
         return gap.sum() / known.sum().clamp(min=1)
 
-    def known(self, batch: GraphBatch) -> int:
-        return int((~self.target(batch).isnan()).sum())
-
     def metrics(self) -> MetricCollection:
         single: dict[str, Metric | MetricCollection] = {
             "mae": MeanAbsoluteError(),
             "mse": MeanSquaredError(),
         }
         if len(self.names) > 1:
-            # by number: a name may hold a dot, which torch does not allow here
+            # by index: a name may contain a dot, which torch does not allow here
             single |= {f"mae {number}": MeanAbsoluteError() for number in range(len(self.names))}
         return MetricCollection(single, compute_groups=False)
 
@@ -223,7 +225,7 @@ class Regression(OneLevelTask):
 
 @dataclass(frozen=True)
 class Classification(OneLevelTask):
-    """One label of several a graph or node."""
+    """One of several classes per graph or node."""
 
     name: str = "y"
     classes: tuple[str, ...] = ("0", "1")
@@ -234,34 +236,31 @@ class Classification(OneLevelTask):
     def outputs(self) -> int:
         return len(self.classes)
 
-    def _class_numbers(self, batch: GraphBatch) -> Tensor:
-        """Class numbers, −1 where not known, [R]."""
+    def _class_indices(self, batch: GraphBatch) -> Tensor:
+        """Class indices, [R]; −1: unknown."""
         column = self.target(batch)[:, 0]
         if column.is_floating_point():
             column = column.nan_to_num(-1.0)
         return column.long()
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
-        target = self._class_numbers(batch)
+        target = self._class_indices(batch)
         total = F.cross_entropy(output.float(), target, ignore_index=-1, reduction="sum")
         return total / (target >= 0).sum().clamp(min=1)
-
-    def known(self, batch: GraphBatch) -> int:
-        return int((self._class_numbers(batch) >= 0).sum())
 
     def metrics(self) -> MetricCollection:
         accuracy = MulticlassAccuracy(len(self.classes), average="micro", ignore_index=-1)
         return MetricCollection({"accuracy": accuracy})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        metrics["accuracy"].update(output.float().argmax(1), self._class_numbers(batch))
+        metrics["accuracy"].update(output.float().argmax(1), self._class_indices(batch))
 
     def score_names(self) -> list[str]:
         shown = self.classes[1:] if len(self.classes) == 2 else self.classes
         return [f"{self.name}={label}" for label in shown]
 
     def scores(self, output: Tensor) -> Tensor:
-        """The logarithm of the odds of each class; of two classes that of the second."""
+        """The log odds of each class; of two classes, only of the second."""
         output = output.float()
         if len(self.classes) == 2:
             return output[:, 1:] - output[:, :1]
@@ -283,12 +282,12 @@ class Classification(OneLevelTask):
 
     def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
         labels = (*self.classes, None)  # −1 is the last
-        return [[labels[number]] for number in self._class_numbers(batch).tolist()]
+        return [[labels[number]] for number in self._class_indices(batch).tolist()]
 
 
 @dataclass(frozen=True)
 class MultiLabel(OneLevelTask):
-    """Several yes-or-no labels a graph; missing ones count neither in loss nor metric."""
+    """Several binary labels per graph or node; missing ones are ignored in loss and metric."""
 
     names: tuple[str, ...] = ("y",)
     classes: tuple[tuple[str, str], ...] = (("0", "1"),)
@@ -307,21 +306,19 @@ class MultiLabel(OneLevelTask):
         )
         return (gap * known).sum() / known.sum().clamp(min=1)
 
-    def known(self, batch: GraphBatch) -> int:
-        return int((~self.target(batch).float().isnan()).sum())
-
     def metrics(self) -> MetricCollection:
-        return MetricCollection({"accuracy": BinaryLabelAccuracy()})
+        return MetricCollection({"accuracy": BinaryAccuracy(ignore_index=-1)})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        metrics["accuracy"].update(output, self.target(batch).float())
+        target = self.target(batch).float().nan_to_num(-1.0)
+        metrics["accuracy"].update((output > 0).long(), target.long())
 
     def score_names(self) -> list[str]:
         pairs = zip(self.names, self.classes, strict=True)
         return free_names([f"{name}={labels[1]}" for name, labels in pairs])
 
     def scores(self, output: Tensor) -> Tensor:
-        """The logarithms of the odds of each label."""
+        """The log odds of each label."""
         return output.float()
 
     def columns(self) -> list[str]:
@@ -360,8 +357,8 @@ class MultiLabel(OneLevelTask):
 class GraphProperties(Task):
     """The six targets of the graph-properties benchmark: three of nodes, three of graphs.
 
-    What is made small is the mean of their squared errors or, by the objective 'log-mse', of the
-    logarithms of these, which are what is reported (`LogErrors`).
+    The objective 'mse' minimises their mean squared error, 'log-mse' the mean log error, which is
+    the reported metric (`LogErrors`).
     """
 
     objective: str = "mse"
@@ -380,7 +377,7 @@ class GraphProperties(Task):
         return self.errors(output, batch).mean()
 
     def errors(self, output: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
-        """The mean square of the errors of each target, [6]."""
+        """The mean squared error of each target, [6]."""
         assert batch.y is not None
         assert batch.y_node is not None
         nodes = _known_mean_square(output[0], batch.y_node)
@@ -421,7 +418,7 @@ class GraphProperties(Task):
 
 
 def _known_mean_square(output: Tensor, target: Tensor) -> Tensor:
-    """The mean square of the errors of each column, over the targets that are known."""
+    """The mean squared error of each column over its known targets."""
     known = ~target.isnan()
     gap = (output.float() - target.float().nan_to_num()).square()
     return (gap * known).sum(0) / known.sum(0).clamp(min=1)
@@ -433,7 +430,7 @@ KINDS: dict[str, type[Task]] = {
 
 
 def task_from_dict(content: dict[str, Any]) -> Task:
-    """The task that `to_dict` described."""
+    """The task from the result of `to_dict`."""
     values = dict(content)
     kind = values.pop("kind", None)
     if kind not in KINDS:

@@ -118,7 +118,8 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     tmp_path: Path,
 ) -> None:
     wanted = job(tmp_path, "cycle_detection", "GIN", "4-12")
-    options = replace(wanted.options, lr=1e30, clip=0.0, optimizer="sgd", schedule="constant")
+    wild = {"optimizer": "sgd", "schedule": "constant", "norm": "none", "weight_decay": 1000}
+    options = wanted.options.changed(lr=1e3, **wild)
     assert perform(replace(wanted, options=options, trial=True)) == "diverged"
     found = read_trial(wanted.folder)
     assert found is not None
@@ -127,9 +128,9 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     again = replace(options, output=str(tmp_path / "final"))
     with pytest.raises(InputError, match="training diverged in epoch"):
         perform(replace(wanted, options=again))
-    trials = (Trial(1e-3, 80.0, 1, 2), Trial(1e30, 90.0, 1, 2))
+    trials = (Trial(1e-3, 80.0, 1, 2), Trial(1e3, 90.0, 1, 2))
     choice = Choice(
-        wanted.table, "GIN", "4-12", "modern", True, "rule", "accuracy", trials, 1e30, {}
+        wanted.table, "GIN", "4-12", "modern", True, "rule", "accuracy", trials, 1e3, {}
     )
     with pytest.raises(NextRate, match=r"all seeds take the next best rate, 0\.001\."):
         perform(replace(wanted, options=again, choice=choice))

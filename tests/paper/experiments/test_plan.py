@@ -59,22 +59,19 @@ def test_a_selection_and_its_table_share_their_runs(tmp_path: Path) -> None:
 
 
 def test_a_row_of_another_table_is_trained_there_once(tmp_path: Path) -> None:
-    name, home = "graph_properties_marker", "graph_properties"
+    name, home = "zinc_features", "zinc"
     found = plan(tmp_path, name, seeds=(0,))
     places = [(final.job.table, final.job.row) for final in found.finals]
-    assert places == [
-        (home, "Fast SMP"), (name, "Fast SMP, every context"),
-        (home, "SMP"), (name, "SMP, every context"),
-    ]  # fmt: skip
+    assert places == 2 * [(home, "SMP")] + 2 * [(name, "SMP, features in all contexts")]
     both = [
         Request(table, seeds=(0,), results=str(tmp_path), work_dir=str(tmp_path))
         for table in (name, home)
     ]
-    assert len(make_plan(both).finals) == 8 + 2
+    assert len(make_plan(both).finals) == 2 * 7 + 2
     for cell in TABLES[home].cells:
-        write(tmp_path / "r", made(home, "SMP", cell.name, 0, -3.0))
-    assert done(plan(tmp_path, name, seeds=(0,))) == [False, False, True, False]
-    write(tmp_path / "r", made(home, "GIN", "dist", 0, -2.0, protocol="paper"))
+        write(tmp_path / "r", made(home, "SMP", cell.name, 0, 0.2))
+    assert done(plan(tmp_path, name, seeds=(0,))) == [True, True, False, False]
+    write(tmp_path / "r", made(home, "GIN", "with edge features", 0, 0.2, protocol="paper"))
     with pytest.raises(InputError, match="is of protocol 'paper'"):
         plan(tmp_path, name)
 

@@ -69,14 +69,15 @@ def test_trials_differ_in_the_rate_only_and_are_short() -> None:
 def test_readouts_are_tried_with_every_rate_unless_the_row_has_its_own() -> None:
     search = Search((1e-3, 1e-2), readouts=("mean", "max"))
     trials = trial_options(CyclesOptions(), search, ROW).options
-    assert [(o.readout, o.lr) for o in trials] == [
+    assert [(o.network.readout, o.lr) for o in trials] == [
         ("mean", 1e-3),
         ("mean", 1e-2),
         ("max", 1e-3),
         ("max", 1e-2),
     ]
-    own = trial_options(CyclesOptions(readout="sum"), search, Row("x", "gin", {"readout": "sum"}))
-    assert [(o.readout, o.lr) for o in own.options] == [("sum", 1e-3), ("sum", 1e-2)]
+    summed = CyclesOptions().changed(readout="sum")
+    own = trial_options(summed, search, Row("x", "gin", {"readout": "sum"}))
+    assert [(o.network.readout, o.lr) for o in own.options] == [("sum", 1e-3), ("sum", 1e-2)]
     same = tuple(Trial(1e-3, 0.5, 1, 2, readout=readout) for readout in ("mean", "max"))
     assert best_trial(same, True, 1e-3).readout == "mean"
 

@@ -11,14 +11,15 @@ from paper.report.page_reader import read
 
 from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.tables import TABLES
+from smpgnn.paper.report.charts import svg_file
 from smpgnn.paper.report.collect import collect
-from smpgnn.paper.report.markdown import markdown
-from smpgnn.paper.report.page import figure_files, page
+from smpgnn.paper.report.curves import figures
+from smpgnn.paper.report.render import markdown, page
 
 
 def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
     report = collect(tmp_path)
-    assert figure_files(report) == {}
+    assert figures(report) == {}
     assert "Larger graphs" not in page(report) + markdown(report)
     sizes = (15, 20, 25), (19, 24, 29)
     write(
@@ -30,24 +31,22 @@ def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
             for cell in TABLES["graph_properties"].cells
             for seed in (0, 1)
         ),
-        made("graph_properties_marker", "SMP, every context", "average", 0, -4.5),
     )  # fmt: skip
     report = collect(tmp_path)
     text = page(report)
     read(text)
-    # SMP stands in the table of markers, too, but its larger graphs are shown once
     assert text.count("<h3>Larger graphs than in training</h3>") == 1
     part = text.split("<h3>Larger graphs than in training</h3>")[1].split("<details>")[0]
     assert part.count("<svg") == 7
     assert part.count(">GIN</text>") == part.count(">SMP</text>") == 7
     assert part.count(">nodes (mean of five sizes)</text>") == part.count(">log10 MSE</text>") == 7
-    assert part.count('class="band') == 2 * 7
+    assert part.count("opacity: 0.15") == 2 * 7  # bands
     shown = markdown(report)
     assert "| log10 MSE, average | 15–19 nodes | 20–24 nodes | 25–29 nodes |" in shown
     assert "| GIN | −3.50 | −2.00 | −1.00 |" in shown
     assert "| SMP | −3.50 | −2.00 | 0.00 |" in shown
     assert shown.count("](figures/extrapolation.svg)") == 1
-    svg = ElementTree.fromstring(figure_files(report)["extrapolation.svg"])
+    svg = ElementTree.fromstring(svg_file(figures(report)["extrapolation.svg"]))
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     words = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"average", "GIN", "SMP", "log10 MSE"} <= set(words)
@@ -55,7 +54,7 @@ def test_larger_graphs_are_a_figure_and_a_table(tmp_path: Path) -> None:
     found = done("paper", "report", "--results", tmp_path, "-o", page_file, "--markdown", tables)
     assert "figures/extrapolation.svg" in found.out
     drawn = (tmp_path / "docs/figures/extrapolation.svg").read_text()
-    assert {"extrapolation.svg": drawn} == figure_files(report)
+    assert {"extrapolation.svg": drawn} == {n: svg_file(c) for n, c in figures(report).items()}
 
 
 def test_a_size_at_which_numbers_overflow_is_named(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_a_size_at_which_numbers_overflow_is_named(tmp_path: Path) -> None:
         write(tmp_path, record)
     report = collect(tmp_path)
     assert "| Fast SMP | −3.50 | overflow |\n\noverflow: with one of the seeds" in markdown(report)
-    assert "nan" not in figure_files(report)["extrapolation.svg"]
+    assert "nan" not in svg_file(figures(report)["extrapolation.svg"])
 
 
 def test_losses_are_drawn_with_the_time_of_an_epoch(tmp_path: Path) -> None:
@@ -79,13 +78,15 @@ def test_losses_are_drawn_with_the_time_of_an_epoch(tmp_path: Path) -> None:
         ),
     )
     report = collect(tmp_path)
-    files = figure_files(report)
+    files = figures(report)
     assert list(files) == ["loss-4-36.svg", "loss-6-56.svg"]
-    words = [element.text for element in ElementTree.fromstring(files["loss-4-36.svg"]).iter()]
+    words = [
+        element.text for element in ElementTree.fromstring(svg_file(files["loss-4-36.svg"])).iter()
+    ]
     assert {"SMP", "PPGN", "training NLL (nat)"} <= set(words)
     head, *rows = read(page(report)).cells["training_curves"][0]
     assert [" ".join(c.split()) for c in head] == [
-        "time an epoch",
+        "time per epoch",
         "k=4, n=36",
         "k=6, n=56",
         "k=8, n=72",

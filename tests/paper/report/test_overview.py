@@ -11,7 +11,7 @@ from paper.report.page_reader import read
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.collect import collect
 from smpgnn.paper.report.overview import overview
-from smpgnn.paper.report.page import page
+from smpgnn.paper.report.render import page
 
 CELL = "with edge features"
 LOCAL = "SMP, features in all contexts, local contexts"

@@ -14,17 +14,26 @@ from paper.report.page_reader import read
 from smpgnn.errors import InputError
 from smpgnn.paper.experiments.records import Curves
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.report.collect import Summary, collect
+from smpgnn.paper.report.charts import COLOURS
+from smpgnn.paper.report.collect import collect
 from smpgnn.paper.report.columns import column_groups
 from smpgnn.paper.report.curves import STYLES, mean_curve
-from smpgnn.paper.report.figures import COLOURS
-from smpgnn.paper.report.markdown import cell_text, markdown, signed
-from smpgnn.paper.report.page import page
+from smpgnn.paper.report.render import markdown, page
+from smpgnn.paper.report.words import signed
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """Some cells of three tables, some with several seeds, one reduced."""
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_results(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def text(results: Path) -> str:
+    return page(collect(results))
+
+
+def write_results(tmp_path: Path) -> Path:
+    """Some cells of three tables, some with several seeds, one reduced; benchmarks."""
     table = "cycle_detection"
     write(
         tmp_path,
@@ -57,8 +66,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_page_is_whole_and_needs_nothing_from_outside(results: Path) -> None:
-    text = page(collect(results))
+def test_the_page_is_whole_and_needs_nothing_from_outside(text: str) -> None:
     reader = read(text)
     assert text.startswith("<!DOCTYPE html>")
     assert all(link.startswith("#") for link in reader.links)
@@ -69,8 +77,8 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(results: Path) -> None
     assert "prefers-color-scheme: dark" in text
 
 
-def test_ours_stands_beside_the_papers(results: Path) -> None:
-    reader = read(page(collect(results)))
+def test_ours_stands_beside_the_papers(text: str) -> None:
+    reader = read(text)
     rows = {row[0].split(" ", 1)[1].strip(): row for row in reader.cells["cycle_detection"][0]}
     gin = " ".join(rows["GIN"][1].split())
     assert gin == "98.0 ±1.0 paper 98.3 −0.3"
@@ -87,17 +95,19 @@ def test_ours_stands_beside_the_papers(results: Path) -> None:
 
 
 def test_a_row_of_another_table_is_shown_beside_the_others(tmp_path: Path) -> None:
-    write(tmp_path, made("graph_properties", "SMP", "average", 0, -3.5912))
+    other, cell = "SMP, features in all contexts", "no edge features"
+    write(tmp_path, made("zinc", "SMP", cell, 0, 0.2191))
     report = {t.table.name: t for t in collect(tmp_path).tables}
-    assert report["graph_properties_marker"].records == ()  # nothing of its own yet
-    write(tmp_path, made("graph_properties_marker", "SMP, every context", "average", 0, -3.7))
-    rows = read(page(collect(tmp_path))).cells["graph_properties_marker"][0]
+    assert report["zinc_features"].records == ()  # nothing of its own yet
+    write(tmp_path, made("zinc_features", other, cell, 0, 0.17))
+    rows = read(page(collect(tmp_path))).cells["zinc_features"][0]
     shown = {row[0].strip(): " ".join(row[1].split()) for row in rows[1:]}
-    assert (shown["SMP"], shown["SMP, every context"]) == ("−3.59", "−3.70")
-    assert "| SMP, every context | −3.70 |" in markdown(collect(tmp_path))
+    assert (shown["SMP"], shown[other]) == ("0.219", "0.170")
+    assert f"| {other} | 0.170 |" in markdown(collect(tmp_path))
 
 
-def test_what_smp_reached_is_said_first(results: Path) -> None:
+def test_what_smp_reached_is_said_first(tmp_path: Path) -> None:
+    results = write_results(tmp_path)
     write(results, *(made("cycle_generalization", "SMP", f"in {k}", 0, 90.0 + k) for k in (4, 6)))
     write(
         results, *(made("cycle_generalization", "GIN", f"in {k}", 0, 70.0 + k) for k in (4, 6, 8))
@@ -119,8 +129,8 @@ def _words(row: list[str]) -> list[str]:
     return [" ".join(cell.split()) for cell in row]
 
 
-def test_columns_stand_in_groups(results: Path) -> None:
-    detection = read(page(collect(results))).cells["cycle_detection"][0]
+def test_columns_stand_in_groups(text: str) -> None:
+    detection = read(text).cells["cycle_detection"][0]
     assert _words(detection[0]) == ["method", "k=4", "k=6", "k=8"]
     assert _words(detection[1])[:5] == ["n=12", "n=20", "n=28", "n=36", "n=20"]
     cells = {name: TABLES[name].cells for name in TABLES}
@@ -137,8 +147,7 @@ def test_columns_stand_in_groups(results: Path) -> None:
     assert [g.name for g in column_groups(cells["cycle_detection"][:1])] == [""]
 
 
-def test_the_papers_tables_come_first_and_what_is_not_trained_last(results: Path) -> None:
-    text = page(collect(results))
+def test_the_papers_tables_come_first_and_what_is_not_trained_last(text: str) -> None:
     names = re.findall(r'<section id="(.*?)"', text)
     assert names[:5] == [
         "cycle_detection", "cycle_generalization", "cycle_less_data", "graph_properties", "zinc",
@@ -150,8 +159,7 @@ def test_the_papers_tables_come_first_and_what_is_not_trained_last(results: Path
     assert "Not trained yet: GIN; PPGN; SMP with row means." in text
 
 
-def test_reduced_runs_never_stand_beside_the_papers(results: Path) -> None:
-    text = page(collect(results))
+def test_reduced_runs_never_stand_beside_the_papers(text: str) -> None:
     reader = read(text)
     rows = {row[0].strip(): row for row in reader.cells["cycle_detection"][0]}
     assert " ".join(rows["RP"][1].split()) == "— paper 100.0"
@@ -161,8 +169,7 @@ def test_reduced_runs_never_stand_beside_the_papers(results: Path) -> None:
     assert "paper" not in " ".join(cell for row in reader.cells["reduced"][0] for cell in row)
 
 
-def test_details_of_the_runs_are_there(results: Path) -> None:
-    text = page(collect(results))
+def test_details_of_the_runs_are_there(text: str) -> None:
     reader = read(text)
     costs, rates, runs = reader.cells["cycle_detection"][1:4]
     gin = [cell.strip() for cell in costs[1]]
@@ -185,8 +192,7 @@ def test_details_of_the_runs_are_there(results: Path) -> None:
     assert "<summary>One training step (CPU, 2 threads)</summary>" in text
 
 
-def test_tables_sort(results: Path) -> None:
-    text = page(collect(results))
+def test_tables_sort(text: str) -> None:
     assert "aria-sort" in text.split("<script>")[1]
     assert "addEventListener" in text
     for table in re.findall(r'<table class="sortable">.*?</table>', text, re.DOTALL):
@@ -222,6 +228,7 @@ def test_markdown_has_the_same_numbers(results: Path) -> None:
     text = markdown(collect(results))
     assert "| GIN | 98.0 ± 1.0 (98.3, −0.3) | — (97.1) |" in text
     assert "| SMP | −3.70 (−3.59, −0.11) |" in text
+    assert "| — |" in text  # neither trained nor in the paper
     assert "1 to 3 seeds" in text
     assert "| | k=4: n=12 | n=20 | n=28 | n=36 | k=6: n=20 |" in text
     assert text.count("Protocol modern: AdamW") == 1
@@ -252,17 +259,14 @@ def test_numbers_in_words() -> None:
     assert signed(0.04, 1) == "0.0"
     assert signed(-0.06, 1) == "−0.1"
     assert signed(1.0, 2) == "+1.00"
-    assert cell_text(Summary((), None), 1) == "—"
 
 
 def test_curves_are_means_over_seeds_as_far_as_all_go() -> None:
     one = made("zinc", "SMP", "no edge features", 0, 1.0)
     two = replace(one, curves=Curves((1.0, 2.0), (0.5, 0.2), (40.0, 60.0), (1.0, 2.0)))
-    found = mean_curve("SMP", [one, two], "validation", 0)
-    assert found.x == (1.0, 2.0)
-    assert found.y == (50.0, 70.0)
-    assert (found.low, found.high) == ((40.0, 60.0), (60.0, 80.0))
-    assert mean_curve("SMP", [one], "train_loss", 0).low == ()
+    found = mean_curve("SMP", [one, two], "validation")
+    assert found.points == ((1.0, 50.0, 40.0, 60.0), (2.0, 70.0, 60.0, 80.0))
+    assert mean_curve("SMP", [one], "train_loss").points[0] == (1.0, 0.7, 0.7, 0.7)
 
 
 def test_no_two_methods_of_a_table_look_alike() -> None:
@@ -273,7 +277,8 @@ def test_no_two_methods_of_a_table_look_alike() -> None:
         assert len(looks) == len(table.rows)
 
 
-def test_strange_files_are_named(results: Path) -> None:
+def test_strange_files_are_named(tmp_path: Path) -> None:
+    results = write_results(tmp_path)
     (results / "benchmarks" / "bad.json").write_text("{")
     with pytest.raises(InputError, match=r"bad\.json: cannot be read"):
         collect(results)

@@ -7,28 +7,14 @@ import pytest
 import torch
 
 from smpgnn.errors import InputError
-from smpgnn.paper.theory.families import (
-    FAMILIES,
-    SKIPS,
-    atlas,
-    cfi,
-    cfi_graph,
-    csl,
-    family,
-    moebius_ladder,
-    prism,
-    regular,
-    rook,
-    shrikhande,
-    topology,
-)
+from smpgnn.paper.theory.families import FAMILIES, SKIPS, atlas, cfi, cfi_graph, csl, regular
+from smpgnn.paper.theory.graphs import rook, shrikhande, topology
 from smpgnn.paper.theory.refinement import classes, color_refinement
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_pairs_are_equal_for_color_refinement(name: str) -> None:
-    graphs = family(name)
-    assert graphs.name == name
+    graphs = FAMILIES[name]()
     kind = classes(graphs.graphs, color_refinement)
     assert graphs.pairs
     assert all(kind[a] == kind[b] for a, b in graphs.pairs)
@@ -37,7 +23,7 @@ def test_pairs_are_equal_for_color_refinement(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["regular", "cfi", "strongly-regular", "atlas"])
 def test_no_pair_is_isomorphic(name: str) -> None:
-    graphs = family(name)
+    graphs = FAMILIES[name]()
     assert not any(
         nx.vf2pp_is_isomorphic(graphs.graphs[a], graphs.graphs[b]) for a, b in graphs.pairs
     )
@@ -119,19 +105,9 @@ def test_atlas_finds_the_smallest_pair() -> None:
     assert len(hexagon) == 1
 
 
-def test_named_graphs() -> None:
-    assert nx.is_isomorphic(moebius_ladder(3), nx.complete_bipartite_graph(3, 3))
-    assert sum(nx.triangles(prism(3)).values()) == 6
-
-
 def test_topology_of_several_graphs() -> None:
     batch = topology([nx.path_graph(2), nx.empty_graph(1), nx.cycle_graph(3)])
     assert batch.num_graphs == 3
     assert batch.batch.tolist() == [0, 0, 1, 2, 2, 2]
     assert batch.num_edges == 2 + 0 + 6
     assert torch.equal(batch.degree, torch.tensor([1, 1, 0, 2, 2, 2]))
-
-
-def test_unknown_family() -> None:
-    with pytest.raises(InputError, match="families must be of regular, csl"):
-        family("trees")

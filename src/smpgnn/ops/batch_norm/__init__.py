@@ -1,4 +1,4 @@
-"""Batch norm whose result is written (on a GPU); `fold` has one that a set map takes with it."""
+"""Batch norm of rows on a GPU; `fold` merges it with the set map instead."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @opaque
 def batch_norm(rows: Tensor, layout: RowLayout, moments: Moments, norm: NormState) -> Tensor:
-    """Rows normalised by their moments, which are those of all rows; statistics are tracked.
+    """Normalise rows by their moments and update the running statistics.
 
-    Rows that no context owns are zero. The gradient is that of the rows in the moments, too.
+    Padding rows become zero. The gradient includes that through the moments.
 
     Shape: rows [P, C].
     """
@@ -34,7 +34,7 @@ def batch_norm(rows: Tensor, layout: RowLayout, moments: Moments, norm: NormStat
 def batch_norm_reference(
     rows: Tensor, weight: Tensor, bias: Tensor, layout: RowLayout, eps: float
 ) -> Tensor:
-    """The same in plain torch."""
+    """The plain form of `batch_norm`."""
     times = layout.counted
     counted = rows.new_ones(rows.size(0)) if times is None else times.to(rows.dtype)
     total = counted.sum().clamp(min=1)

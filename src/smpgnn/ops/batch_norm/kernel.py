@@ -1,4 +1,4 @@
-"""Batch norm of rows whose moments are known: one launch, and three for the gradients."""
+"""Batch norm of rows with known moments: one launch, and three for the gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from smpgnn.ops.tiles import (
     track,
 )
 
-#: Columns of a program at most.
+#: Maximum columns per program.
 COLUMNS = 64
 
 
@@ -60,7 +60,7 @@ def _slopes(
     grad, x, ptr, middle, squares, total, parts, K, ROWS, C,
     EPS: tl.constexpr, BLOCK: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Sums of the gradients of shift and scale, over the rows of this program."""
+    """Sum the gradients of shift and scale over the rows of this program."""
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     center = load_vector(middle, c, C, ACC)
     inverse = _inverse(squares, total, c, C, EPS, ACC)
@@ -119,7 +119,7 @@ def batch_norm(
     eps: float,
     momentum: float,
 ) -> Tensor:
-    """See `smpgnn.ops.batch_norm`; the running statistics are brought up to date."""
+    """See `smpgnn.ops.batch_norm`; updates the running statistics."""
     (size, channels), out = rows.shape, torch.empty_like(rows)
     layout, (tile, tiles) = tiling("batch_norm", rows, channels), columns(channels, COLUMNS)
     if out.numel():
@@ -143,7 +143,7 @@ def batch_norm_backward(
     total: Tensor,
     eps: float,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of the rows, and those of shift and scale, [2, C]."""
+    """Gradients of the rows, and of shift and scale, [2, C]."""
     (size, channels), dx = rows.shape, torch.empty_like(rows)
     layout, (tile, tiles) = tiling("batch_norm", rows, channels), columns(channels, COLUMNS)
     programs = layout.programs(rows)

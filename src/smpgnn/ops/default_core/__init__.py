@@ -1,4 +1,4 @@
-"""The default layer after its set map, as one operation that keeps little."""
+"""The default layer after its set map, as one operation that keeps few tensors."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from smpgnn.ops.sparse import expand_rows
 class DefaultWeights:
     """The maps of the default layer.
 
-    :math:`W_r = W_o W_m` joins the second map of the message with the update's map of the messages,
-    and :math:`b_r = b_o W_m` is what each message brings by its bias.
+    :math:`W_r = W_o W_m` composes the second map of the message with the update's map of the
+    messages, and :math:`b_r = b_o W_m` is the contribution of the bias of each message.
 
     Shapes: matrices [C, C], biases [C].
     """
@@ -60,15 +60,15 @@ def default_core(
     update_residual: bool,
     terms: Tensor | None = None,
 ) -> Tensor:
-    r"""The new contexts from the prepared ones.
+    r"""Messages and update of the default layer, from the output of its set map.
 
     .. math::
         r_i &= \sum_k \text{relu}(u_i W_a + b_a + u_k W_b + e_{ik}) / d_\text{avg} \\
         u_i' &= \text{relu}\bigl(u_i W_u + b_u + r_i W_r + \tfrac{\deg_i}{d_\text{avg}} b_r
                 + [\textstyle\sum_k u_k W_m / d_\text{avg}]\bigr) W_v + b_v + [u_i]
 
-    The terms in brackets belong to `message_residual` and `update_residual`. `terms` are
-    :math:`u W_a + b_a` and :math:`u W_b` side by side, where they are known already.
+    The terms in brackets belong to `message_residual` and `update_residual`. `terms` contains
+    :math:`u W_a + b_a` and :math:`u W_b` side by side if they are known already.
 
     Shapes: u [P, C], edge [E, C] or None, terms [P, 2 C], result [P, C].
     """
@@ -92,7 +92,7 @@ def default_core_reference(
     message_residual: bool,
     update_residual: bool,
 ) -> Tensor:
-    """The same in plain torch."""
+    """The plain form of `default_core`."""
     w, lift = weights, wiring.lift
     relus = relu_neighbor_sum(u @ w.receiver + w.receiver_bias, u @ w.sender, edge, lift)
     total = u @ w.own + w.own_bias + relus @ w.relus
@@ -200,7 +200,7 @@ class _DefaultCore(Function):
 
 
 def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:
-    """All that is added in a message, one below the other: receivers, senders, edges."""
+    """The terms of the messages in one table: receivers, then senders, then edges."""
     rows = u.size(0)
     table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
     torch.addmm(ba, u, wa, out=table[:rows])

@@ -1,7 +1,7 @@
 """The default layer after its set map: messages, update, and their gradients.
 
-No message is ever written. Sums over neighbours take the rows of one context at a time, the update
-takes rows as they come; gradients of matrices are kept in registers and written once.
+Messages are never written to memory. Sums over neighbours process one context per program, the
+update processes consecutive rows. Gradients of matrices stay in registers and are written once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _message_gradients(
             da += kept
             if SLOPES:
                 column = tl.sum(kept, axis=0)
-                if start > first:  # a context of several tiles adds them up one by one
+                if start > first:  # a context with several tiles adds them one by one
                     tl.debug_barrier()
                     column += load_vector(d_edge + number, c, C, ACC)
                 tl.store(d_edge + number + c, column, mask=c < C)
@@ -129,7 +129,7 @@ def _message_gradients(
                 if PASS:
                     passed += load_rows(own_term, at * TERMS, here, c, C).to(ACC)
         store_rows(d_terms + C, db, r * TERMS, live, c, C)
-        if PASS:  # both ends of an edge are of one graph and have the same scale
+        if PASS:  # both ends of an edge belong to one graph and have the same scale
             passed *= tl.load(scale + node).to(ACC)
             store_rows(d_terms + 2 * C, passed, r * TERMS, live, c, C)
 
@@ -222,7 +222,7 @@ def _terms_backward(
 
 @triton.jit
 def _store_blocks(at, value, c, d, C, D):
-    """A matrix [C, D] as matrices [C, C], one after the other."""
+    """Write a matrix [C, D] as consecutive matrices [C, C]."""
     place = (d // C * C * C + d % C)[None, :] + c[:, None] * C
     tl.store(at + place, value, mask=(c[:, None] < C) & (d[None, :] < D))
 
@@ -266,8 +266,8 @@ def default_core_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of u, of the edge term, of the terms' matrices and b_a, and of W_r, W_v, b_r, ….
 
-    `terms` are W_a, W_b, W_m where the neighbour's own context passes, and W_u. See
-    `terms_backward` and `update_backward`.
+    `terms` are W_a, W_b, W_m (with `message_residual`) and W_u. See `terms_backward` and
+    `update_backward`.
     """
     d_terms = u.new_empty(u.size(0), len(terms) * u.size(1))
     back, others = update_backward(grad, relus, hidden, wr, wv, arrived, owner, routes[2], d_terms)
@@ -285,7 +285,7 @@ def message_sums(
     passes: bool,
     padded: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Σ_k relu(a_i + b_k + e_ik) / d_avg and, where `passes`, Σ_k u_k / d_avg.
+    """Σ_k relu(a_i + b_k + e_ik) / d_avg and, with `passes`, Σ_k u_k / d_avg.
 
     Shapes: u [P, C], ab [P, 2 C], edge_term [E, C] or None, results [P, C].
     """
@@ -311,10 +311,11 @@ def message_gradients(
     routes: list[Tensor],
     padded: bool,
 ) -> Tensor:
-    """The gradient of the edge term; those of the other terms complete `d_terms`.
+    """The gradient of the edge term; the gradients of the other terms are written to `d_terms`.
 
     `back` is the gradient of the sums of relus before they are divided by d_avg. The last columns
-    of `d_terms` hold that of u W_u; those of a, b and (where there are four) of u W_m are written.
+    of `d_terms` already contain that of u W_u; this writes those of a, b and, if there are four, of
+    u W_m.
     """
     ptr, own, scale, edge_ptr, neighbor, edge, lift_ptr, source = routes[:8]
     out_ptr, out_neighbor, out_edge, back_ptr, back_target, back_edge = routes[9:15]
@@ -346,8 +347,8 @@ def update(
 ) -> tuple[Tensor, Tensor]:
     """The hidden and the new rows of the default layer.
 
-    `relus` and `passed` are the sums of the messages' relus and of the neighbours' rows; `matrices`
-    W_u, W_r, W_m, W_v and `biases` b_u, b_r, b_v as in `smpgnn.ops.default_core`.
+    `relus` and `passed` are the sums of the messages' relus and of the neighbours' rows. `matrices`
+    are W_u, W_r, W_m, W_v, and `biases` are b_u, b_r, b_v as in `smpgnn.ops.default_core`.
     """
     size, channels = u.shape
     hidden, out = torch.empty_like(u), torch.empty_like(u)
@@ -372,9 +373,9 @@ def update_backward(
     scale: Tensor,
     d_terms: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the unscaled sums of relus, and of W_r, W_v, b_r, b_v, b_u below one another.
+    """Gradients of the unscaled sums of relus, and of W_r, W_v, b_r, b_v, b_u in one matrix.
 
-    The latter are one sum over programs, [2 C + 3, C]. The gradient of u W_u + b_u is written into
+    The matrix is one sum over programs, [2 C + 3, C]. The gradient of u W_u + b_u is written into
     the last columns of `d_terms` [P, 3 C] or [P, 4 C].
     """
     size, channels = grad.shape
@@ -395,12 +396,12 @@ def update_backward(
 def terms_backward(
     d_terms: Tensor, u: Tensor, matrix: Tensor, grad: Tensor, adds: bool, d_edge: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of u, and of the n matrices and the bias of the first term below one another.
+    """Gradients of u, and of the n matrices and the bias of the first term in one matrix.
 
-    The latter are one sum over programs, [n C + 1, C]. The terms u W_a + b_a, u W_b, … lie side by
-    side in their gradients [P, n C] and in `matrix` [C, n C]. `grad` comes to that of u where the
-    layer `adds` u to its result. `d_edge` is the gradient of edge terms, where there are any: it
-    has the same sum as that of the first term.
+    The matrix is one sum over programs, [n C + 1, C]. The terms u W_a + b_a, u W_b, … are side by
+    side in their gradients [P, n C] and in `matrix` [C, n C]. `grad` is added to the gradient of u
+    if the layer `adds` u to its result. `d_edge` is the gradient of edge terms, if any: it has the
+    same sum as that of the first term.
     """
     size, (channels, wide) = u.size(0), matrix.shape
     terms = wide // channels

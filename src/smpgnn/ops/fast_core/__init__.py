@@ -1,4 +1,4 @@
-"""The fast layer after its set map, as one operation that keeps its input only."""
+"""The fast layer after its set map, as one operation that keeps only its input."""
 
 from __future__ import annotations
 

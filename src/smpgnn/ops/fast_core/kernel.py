@@ -1,4 +1,4 @@
-"""The fast layer after its set map; no message is ever written."""
+"""The fast layer after its set map; messages are never written to memory."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def fast_core_backward(
 def fast_update_backward(
     grad: Tensor, u: Tensor, s: Tensor, w4: Tensor, w5: Tensor, owner: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of u by itself, of the unscaled sums, and of the two matrices, [2, C, C]."""
+    """Gradients of u alone, of the unscaled sums, and of the two matrices, [2, C, C]."""
     size, channels = u.shape
     layout = tiling("fast_backward", u, channels)
     du, ds, programs = torch.empty_like(u), torch.empty_like(u), layout.programs(u)

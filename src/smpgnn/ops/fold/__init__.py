@@ -1,4 +1,4 @@
-"""Batch norm taken into the weights of the set map that follows it (on a GPU)."""
+"""Batch norm merged into the weights of the set map that follows it (on a GPU)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class NormState:
 def fold(
     moments: Moments, count: Tensor, norm: NormState, w1: Tensor, terms: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Matrix, terms of the contexts and center for `smpgnn.ops.set_linear` on rows as they are.
+    """Matrix, terms of the contexts and center with which `set_linear` includes a batch norm.
 
-    Equal to batch norm with the statistics of these rows and the set map of what comes out; the
-    running statistics are brought up to date. `terms` are the matrices that the means of the
-    contexts meet, and (S = 2) those that their own rows meet. In a backward pass for first
-    derivatives the gradient of the center is part of that of the means: `set_linear` leaves it out.
+    `set_linear` of the rows with these equals batch norm followed by the set map. The running
+    statistics are updated. `terms` are the matrices for the means of the contexts and, if S = 2,
+    those for their own rows. In a backward pass for first derivatives the gradient of the center is
+    part of that of the means, so `set_linear` leaves it out.
 
     Shapes: count [K], w1 [C, D], terms [S, C, 2 D], bias [D].
     """

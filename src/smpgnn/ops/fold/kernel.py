@@ -1,9 +1,9 @@
-"""Batch norm and the means of contexts as weights of the set map, in a handful of small launches.
+"""Batch norm and the means of contexts as weights of the set map, in a few small launches.
 
 The set map of normalised contexts (U − μ) ⊙ s + β is (U − μ) · (s ⊙ W1) + 1 ⊗ b_i + 𝟙_i ⊗ m_i, with
 [b_i, m_i] = ((mean_i − μ) ⊙ s + β) · [W2, W3] + [c + β W1, 0] and s = γ / √(variance + ε). With own
-terms there is a second such product, of the own row in place of the mean: contexts give `values`
-[K, S, C] to S products, 1 or 2, with matrices `terms` [S, C, 2 D].
+terms there is a second matmul of this kind, with the own row instead of the mean: the `values`
+[K, S, C] of contexts enter S matmuls, 1 or 2, with the matrices `terms` [S, C, 2 D].
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _prepare(
 
 @triton.jit
 def _gap(values, row, live, middle, c, C, ACC: tl.constexpr):
-    """Rows of the values, less the mean of all rows."""
+    """Rows of the values minus the mean of all rows."""
     gap = load_rows(values, row, live, c, C).to(ACC) - load_vector(middle, c, C, ACC)[None, :]
     return tl.where(live[:, None], gap, 0.0)
 
@@ -157,7 +157,7 @@ def _values_backward(
     d_normal, scale, d_middle, count, d_values, K, C, S: tl.constexpr,
     TILE: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Of the means, which also make the mean of all rows, and of own rows."""
+    """Gradients of the means, including that through the mean of all rows, and of own rows."""
     c = tl.arange(0, BC)
     i = tl.program_id(0) * TILE + tl.arange(0, TILE)
     live = i < K
@@ -188,9 +188,9 @@ def fold(
     eps: float,
     momentum: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The matrix [C, D], base and own-row terms side by side [K, 2 D], and the scale s [C].
+    """The matrix [C, D], the terms b_i and m_i side by side [K, 2 D], and the scale s [C].
 
-    The running statistics and the number of `batches` are brought up to date.
+    Updates the running statistics and the number of `batches`.
     """
     (contexts, sources, _), (c, d) = values.shape, w1.shape
     matrix, scale = torch.empty_like(w1), middle.new_empty(c)
@@ -226,7 +226,7 @@ def fold_backward(
 ) -> list[Tensor]:
     """Gradients of values, squares, γ, β, W1, terms and c.
 
-    What comes by the center μ, which the set map subtracts from the rows, is included.
+    They include the gradient through the center μ, which the set map subtracts from the rows.
     """
     (contexts, sources, _), (c, d) = values.shape, w1.shape
     tile = 16 if values.dtype == torch.float64 else _TILE
@@ -239,7 +239,7 @@ def fold_backward(
             d_both, values, middle, scale, beta, terms, d_normal, parts, contexts, c, d, sources,
             tile, width(c), width(d), precision(w1), acc_type(values),
         )  # fmt: skip
-    sums = add_up(parts)  # of the terms, then columns
+    sums = add_up(parts)  # gradients of the terms, then of the columns
     d_w1, d_bias = w1.new_empty(c, d, dtype=acc), w1.new_empty(d, dtype=acc)
     d_gamma, d_beta, d_middle, d_squares = (parts.new_empty(c) for _ in range(4))
     _weights_backward[(1,)](

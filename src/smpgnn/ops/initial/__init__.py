@@ -1,4 +1,4 @@
-"""The rows of contexts before the first layer: a one for the node itself, and features."""
+"""The rows of contexts before the first layer: a 1 in the own row, and features."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def initial_rows(
     x: Tensor | None, dtype: torch.dtype, layout: RowLayout, held: Tensor | None = None
 ) -> tuple[Tensor, Moments]:
-    """Zeros, except for the own row of each context, [1, x_i]; and the moments of that.
+    """Zero rows, except for the own row [1, x_i] of each context; and their moments.
 
-    With `held` the other rows have features, too: they are [0, x_held], or zeros where it is K; the
-    own row holds those of its node. Rows that count several times, if any, must then hold what the
-    others of their context do. Rows that no context owns are of no account.
+    With `held` the other rows are [0, x_held], or zero where `held` is K. A row whose multiplicity
+    is not 1 must then have the same features as the other rows of its context. The content of
+    padding rows does not matter.
     Shapes: x [K, F] or None; held [P]; rows [P, 1 + F].
     """
     learned = x is not None and x.requires_grad and torch.is_grad_enabled()
@@ -40,7 +40,7 @@ def initial_rows(
 def initial_rows_reference(
     x: Tensor | None, dtype: torch.dtype, layout: RowLayout, held: Tensor | None = None
 ) -> tuple[Tensor, Moments]:
-    """The same in plain torch."""
+    """The plain form of `initial_rows`."""
     ones = torch.ones(layout.own.numel(), 1, dtype=dtype, device=layout.own.device)
     if x is None or held is None:
         own, count = ones if x is None else torch.cat([ones, x], dim=1), layout.count.clamp(min=1)

@@ -1,4 +1,4 @@
-"""The rows of contexts before the first layer, a context a program."""
+"""The rows of contexts before the first layer, one context per program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smpgnn.ops.tiles import acc_type, clear_tail, launcher, store_rows, width
 
-#: Columns of a program at most, and rows of a tile.
+#: Maximum columns per program, and rows per tile.
 COLUMNS, BLOCK = 128, 16
 
 
@@ -39,7 +39,7 @@ def _initial(
             tile = tl.where(me, value[None, :], 0.0)
         store_rows(rows, tile, r, live, c, C)
     tl.store(own_rows + at, value, mask=c < C)
-    if HELD:  # rows that count several times are like the others of their context
+    if HELD:  # rows with a multiplicity equal the other rows of their context
         share = tl.where(c == 0, total / size.to(ACC), total / tl.maximum(last - first, 1).to(ACC))
     elif value.dtype == tl.float64:
         share = value / size

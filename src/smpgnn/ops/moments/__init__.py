@@ -1,7 +1,6 @@
-"""What set map, norm and pooling ask of contexts, measured in one pass.
+"""Own rows, means and squares of contexts in one pass, for set map, norm and pooling.
 
-Own rows, means and the spread of all rows come from one pass, and their gradients join the one that
-arrives by the rows themselves in one pass, too.
+The backward pass also adds their gradients to that of the rows in one pass.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 class Moments:
     """The own row and the mean of each context, and the centred squares of all rows.
 
-    Shapes: own and mean [K, C]; squares [C], Σ (row − mean of all rows)², or None; with it `middle`
-    [C], the mean of all rows, and their number `total` [1], which has no gradient.
+    Shapes: own and mean [K, C]; squares [C], Σ (row − mean of all rows)², or None; with squares
+    also `middle` [C], the mean of all rows, and their number `total` [1], which has no gradient.
     """
 
     own: Tensor
@@ -37,7 +36,7 @@ class Moments:
 
 @opaque
 def measure(rows: Tensor, layout: RowLayout, squares: bool) -> tuple[Tensor, Moments]:
-    """The rows, to be used in place of the given ones, and their moments. Shape: rows [P, C]."""
+    """The moments of rows [P, C], and the rows to use instead of the given ones."""
     if transformed():
         out, *found = measure_reference(rows, layout, squares)
         total = layout.total(found[2].dtype).clamp(min=1).unsqueeze(0)
@@ -49,7 +48,7 @@ def measure(rows: Tensor, layout: RowLayout, squares: bool) -> tuple[Tensor, Mom
 def measure_reference(
     rows: Tensor, layout: RowLayout, squares: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The same in plain torch: rows, own rows, means, centred squares and mean of all rows."""
+    """The plain form of `measure`: rows, own rows, means, centred squares, mean of all rows."""
     count = layout.count
     total = segment_sum(rows, *layout.weighted)
     mean = total / count.clamp(min=1).to(rows.dtype).unsqueeze(1)
@@ -65,7 +64,7 @@ def measure_reference(
 
 
 def _wide(rows: Tensor) -> torch.dtype:
-    """The type of statistics over all rows."""
+    """The dtype of statistics over all rows."""
     return torch.float64 if rows.dtype == torch.float64 else torch.float32
 
 

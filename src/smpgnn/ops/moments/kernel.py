@@ -102,7 +102,7 @@ def _moments_backward(
 def _statistics(
     mean, within, count, parts, K, C, TILE: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr
 ):
-    """Sums of n (mean − m₀), of squares about m₀, and of n, m₀ being the mean of the first."""
+    """Sums of n (mean − m₀), of squares about m₀, and of n, where m₀ is the first mean."""
     c = tl.arange(0, BC)
     origin = load_vector(mean, c, C, ACC)
     first, second = tl.zeros([BC], ACC), tl.zeros([BC], ACC)
@@ -150,7 +150,7 @@ def measure(
     own_rows, mean, within = moments(rows, ptr, own, multiplicity)
     if not squares:
         middle, spread, total = (mean.new_empty(size) for size in (rows.size(1), rows.size(1), 1))
-        return own_rows, mean, middle, spread, total  # nobody reads the last three
+        return own_rows, mean, middle, spread, total  # the last three are not used
     return own_rows, mean, *statistics(mean, within, count)
 
 
@@ -211,7 +211,7 @@ def moments_backward(
     multiplicity: Tensor | None,
     padded: bool,
 ) -> Tensor:
-    """Gradient of the rows: what arrived, and what own row, mean and squares add to it."""
+    """The gradient of the rows, plus those through own rows, means and squares."""
     contexts, channels = own.numel(), rows.size(1)
     out = torch.empty_like(rows)
     layout = context_tiling("moments_backward", rows, contexts, channels)

@@ -1,4 +1,4 @@
-"""Sums over neighbours, row by row, without a message per edge in memory."""
+"""Sums over neighbours, row by row, without storing a message per edge."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from smpgnn.contexts.topology import pointer, take
 from smpgnn.ops.backend import opaque, plain_gradients, transformed
 from smpgnn.ops.sparse import SparseSum, sparse_apply
 
-#: Numbers that one step of the relu sum holds at a time: few beside what a network keeps, enough
-#: for a batch of molecules in one step.
+#: Numbers that one piece of the relu sum keeps: few compared to the rest of a network, enough for
+#: a batch of molecules in one piece.
 CHUNK = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 
@@ -25,7 +25,7 @@ class Lift:
     """The message graph on rows: row (i, j) receives from row (k, j) of each neighbour k of i.
 
     Entries are sorted by receiving row. Shapes: ptr [P + 1]; source, target (rows) and edge [M];
-    scale [P], by which the sum that a row receives is multiplied (1 / d_avg).
+    scale [P], the factor 1 / d_avg on the sum that a row receives.
     """
 
     ptr: Tensor
@@ -36,7 +36,7 @@ class Lift:
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor]:
-        """Pointer [P + 1] and places [M] of the entries that leave each row."""
+        """Pointer [P + 1] and indices [M] of the entries that leave each row."""
         counts = torch.bincount(self.source, minlength=self.scale.numel())
         return pointer(counts), torch.argsort(self.source.int(), stable=True)
 
@@ -57,24 +57,24 @@ class Lift:
 
     @cached_property
     def terms(self) -> tuple[Tensor, Tensor]:
-        """Where the two parts of each term lie in the table [receiver, sender]: ends and places."""
+        """Pointer and indices of the two summands of each term in the table [receiver, sender]."""
         parts = [self.target, self.source + self.scale.numel()]
         return 2 * self.places, torch.stack(parts, dim=1).flatten()
 
     @cached_property
     def terms_with_edge(self) -> tuple[Tensor, Tensor]:
-        """The same for the three parts in the table [receiver, sender, edge]."""
+        """The same for the three summands in the table [receiver, sender, edge]."""
         size = self.scale.numel()
         parts = [self.target, self.source + size, self.edge + 2 * size]
         return 3 * self.places, torch.stack(parts, dim=1).flatten()
 
     @cached_property
     def by_edge(self) -> Tensor:
-        """The places of the entries in the order of their edges, [M]."""
+        """The entries sorted by edge, [M]."""
         return torch.argsort(self.edge.int(), stable=True)
 
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
-        """Cut into pieces of about so many entries: the receiving rows and the entries of each."""
+        """Split into pieces of about `entries` entries: the receiving rows and entries of each."""
         if self.source.numel() <= entries:
             yield slice(0, self.scale.numel()), slice(0, self.source.numel())
             return
@@ -96,7 +96,7 @@ def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
 def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift) -> Tensor:
     """scale · Σ_k relu(receiver(i, j) + sender(k, j) + edge(i, k)) for every row (i, j).
 
-    The terms are made a piece at a time and never kept; the gradient makes them anew.
+    Terms are computed in pieces and not stored; the backward pass recomputes them.
 
     Shapes: receiver, sender [P, C], edge [E, C] or None, result [P, C].
     """
@@ -112,7 +112,7 @@ def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lif
 def relu_neighbor_sum_reference(
     receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
 ) -> Tensor:
-    """The same in plain torch, with all terms in memory."""
+    """The plain form of `relu_neighbor_sum`, with all terms in memory."""
     terms = receiver.index_select(0, lift.target) + sender.index_select(0, lift.source)
     if edge is not None:
         terms = terms + edge.index_select(0, lift.edge)
@@ -125,7 +125,7 @@ class _ReluNeighborSum(Function):
     def forward(
         ctx: Any, receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
     ) -> Tensor:
-        # One table of all that is added, so that a term is one gather of two or three rows.
+        # One table of all summands, so that a term is one gather of two or three rows.
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
         ctx.save_for_backward(receiver, sender, edge)
         ctx.lift = lift
@@ -147,7 +147,7 @@ class _ReluNeighborSum(Function):
 
 
 def relu_table_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
-    """`relu_neighbor_sum` of receivers, senders and edges that lie one below the other."""
+    """`relu_neighbor_sum` of a table of receivers, then senders, then edges."""
     pieces = list(_pieces(lift, table))
     if len(pieces) == 1:
         out = _collect(_terms(table, lift, pieces[0][1], with_edge).relu_(), lift, *pieces[0])
@@ -161,7 +161,7 @@ def relu_table_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
 def relu_table_gradients(
     grad: Tensor, table: Tensor, lift: Lift, with_edge: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of receivers, senders and edges; the terms are made anew."""
+    """Gradients of receivers, senders and edges; recomputes the terms."""
     size = lift.scale.numel()
     edges = table.size(0) - 2 * size
     grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
@@ -199,7 +199,7 @@ def _terms(table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
 
 
 def _passed(grad: Tensor, table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
-    """The gradient of each term: that of its receiver, where the term is above 0."""
+    """The gradient of each term: that of its receiver if the term is positive, else zero."""
     terms = _terms(table, lift, part, with_edge)
     passed = grad.index_select(0, lift.target[part])
     torch.ops.aten.threshold_backward.grad_input(passed, terms, 0, grad_input=passed)

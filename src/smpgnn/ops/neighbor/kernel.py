@@ -1,6 +1,6 @@
-"""Sums over neighbours, as parts of the kernels of both layers; no message is ever written.
+"""Sums over neighbours, shared by the kernels of both layers; messages are never written.
 
-A program takes the rows of one context at a time.
+A program processes the rows of one context.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from smpgnn.ops.tiles import acc_type, clear_tail, context_tiling, load_rows, st
 def source_rows(r, live, first, begin, t, neighbor, lift_ptr, source, UNIFORM: tl.constexpr):
     """The rows of the t-th neighbour that correspond to the rows r of a context.
 
-    Where all contexts of a graph have the same rows they lie at the same places; else see `source`.
+    They have the same positions if all contexts of a graph have the same rows, else see `source`.
     """
     if UNIFORM:
         return tl.load(neighbor + t) + (r - first)
@@ -82,7 +82,7 @@ def neighbor_sum(
     scaled: bool = True,
     base: Tensor | None = None,
 ) -> Tensor:
-    """The sum over neighbours, or (`back`) its transpose; `base` is added. See `Routes.tensors`."""
+    """The sum over neighbours or (`back`) its transpose, plus `base`. See `Routes.tensors`."""
     ptr, own, scale = routes[:3]
     edge_ptr, neighbor, _, lift_ptr, source, _ = routes[9:15] if back else routes[3:9]
     contexts, channels = own.numel(), rows.size(1)

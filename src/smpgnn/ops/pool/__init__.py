@@ -1,4 +1,4 @@
-"""What a node reads from its context after every layer: own row, mean and maximum, in one pass."""
+"""Own row, mean and maximum of the contexts after every layer, in one pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pool_contexts(rows: Tensor, layout: RowLayout) -> Tensor:
 
 
 def pool_contexts_reference(rows: Tensor, layout: RowLayout) -> Tensor:
-    """The same layer by layer."""
+    """The plain form of `pool_contexts`, layer by layer."""
     return torch.stack([_pooled(part, layout) for part in rows.unbind(0)])
 
 

@@ -1,4 +1,4 @@
-"""Own row, mean and maximum of contexts after several layers, a context of a layer a program."""
+"""Own row, mean and maximum of contexts after several layers, one program per context and layer."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def pool_backward(
     multiplicity: Tensor | None,
     padded: bool,
 ) -> Tensor:
-    """Gradient of the rows; equal largest ones share that of the maximum."""
+    """The gradient of the rows; ties share that of the maximum."""
     (layers, size, channels), contexts = rows.shape, own.numel()
     dx = torch.empty_like(rows)
     layout = context_tiling("moments_backward", rows[0], contexts, channels)

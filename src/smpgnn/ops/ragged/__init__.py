@@ -1,11 +1,11 @@
-"""Batches of fixed size, cut out of the index arrays of a data set without a word to the CPU.
+"""Padded batches, cut out of the index arrays of a data set without synchronising with the CPU.
 
-An axis (nodes, edges, rows, …) holds the entries of all graphs, one graph after the other. A batch
-takes some graphs, lays their entries side by side, and pads each axis to a fixed size. Spans say
-where the graphs of a batch lie, [4, K, B + 1] for K axes: END and BEGIN in the batch, SHIFT from
-there to the data set, and BASE, which is added to an index within the graph. The last graph is
-padding: its entries begin where those of the others end, and its BASE is the last index of the
-axis, which no graph uses.
+An axis (nodes, edges, rows, …) contains the entries of all graphs, one graph after another. A batch
+concatenates the entries of some graphs and pads each axis to a fixed size. Spans describe where the
+graphs of a batch are, [4, K, B + 1] for K axes: END and BEGIN in the batch, SHIFT from there to the
+data set, and BASE, which is added to an index within the graph. The last graph is padding: its
+entries begin after those of the others, and its BASE is the last index of the axis, which no graph
+uses.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ END, BEGIN, SHIFT, BASE = range(4)
 
 
 def place(graphs: Tensor, table: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the graphs of a batch lie in the data set [B + 1], and their spans [4, K, B + 1].
+    """The indices of the graphs of a batch in the data set [B + 1], and their spans [4, K, B + 1].
 
-    Shapes: graphs [B], −1 for none; table [2, K, G + 1], how many entries each graph has along each
-    axis and where they begin, and (G) none; last [K], the last index of each padded axis.
+    Shapes: graphs [B], −1 for none; table [2, K, G + 1], the number of entries of each graph along
+    each axis and the first one, and for index G no entries; last [K], the last index of each padded
+    axis.
     """
     if fused(table):
         from smpgnn.ops.ragged import kernel
@@ -44,9 +45,9 @@ def cut(
 ) -> tuple[Tensor, Tensor]:
     """The first `size` entries of one axis of a batch: [2 + C, size], and the last C as int32.
 
-    The first two are the graph of each entry and its place in the table. Each column of the table
-    follows, with its base added: row `bases[c]` of the spans, taken as [4 K, B + 1], or nothing if
-    that is −1. A negative entry means none, and becomes none[c].
+    The first two rows are the graph of each entry and its index in the table. The columns of the
+    table follow, each plus its base: row `bases[c]` of the spans as [4 K, B + 1], or zero if that
+    is −1. A negative entry means none, and becomes none[c].
 
     Shapes: table [C, entries + 1] int32, whose last entry is for padding; bases, none [C].
     """
@@ -67,14 +68,15 @@ def cut(
 def find_entries(end: Tensor, shift: Tensor, index: Tensor, last: int) -> tuple[Tensor, Tensor]:
     """The graph of each index of a padded axis, and its entry in a table whose last is `last`.
 
-    Graphs end at `end` in the batch and lie `shift` further on in the table, [B + 1] each.
+    Graphs end at `end` in the batch, and their entries are `shift` further on in the table,
+    [B + 1] each.
     """
     graph = torch.searchsorted(end[:-1], index, right=True)
     return graph, (index + take(shift, graph)).clamp(max=last)
 
 
 def square_owners(spans: Tensor, node: int, row: int, size: int) -> Tensor:
-    """The node that owns each row if every node has a row for every node of its graph, [size].
+    """The node that owns each row if every node has one row per node of its graph, [size].
 
     `node` and `row` are the two axes.
     """

@@ -1,4 +1,4 @@
-"""Kernels of `smpgnn.ops.ragged`: one launch for the graphs of a batch, one for each axis."""
+"""The kernels of `smpgnn.ops.ragged`: one launch for the graphs of a batch, one for each axis."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 from smpgnn.ops.tiles import launcher, width
 
-#: Graphs that a program adds up at a time, and indices that a program fills.
+#: Graphs that a program sums at a time, and indices that a program fills.
 GRAPHS, BLOCK = 256, 64
 
 
 @triton.jit
 def _place(graphs, table, last, slots, spans, B, G, K, BLOCK: tl.constexpr):
-    """One program adds up the entries of all graphs along one axis."""
+    """One program sums the entries of all graphs along one axis."""
     axis = tl.program_id(0)
     before = tl.zeros([BLOCK], tl.int64)
     final = tl.load(last + axis)
@@ -43,7 +43,7 @@ def _cut(
     spans, table, bases, none, wide, small, axis, B, K, C, D, N,
     STEPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program fills some indices of all columns; it finds their graphs by bisection."""
+    """One program fills some indices of all columns, and finds their graphs by bisection."""
     p = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
     live = p < N
     ends = spans + axis * (B + 1)

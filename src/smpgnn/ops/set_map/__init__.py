@@ -1,4 +1,4 @@
-"""The set map as one operation: product, broadcast term and own-row term."""
+"""The set map as one operation: matmul, broadcast term and own-row term."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def set_linear(
 ) -> tuple[Tensor, Tensor | None]:
     """û = (rows − center) · matrix + 1 ⊗ b_i + 𝟙_i ⊗ m_i for every context i, both = [b_i, m_i].
 
-    `message` may be W_a, W_b and b_a of `default_core`. Where the kernels serve it, the second
-    result then is û W_a + b_a and û W_b side by side. These terms have no gradient of their own:
-    that of `default_core` passes them by. `folded`: matrix, both and center are those of `fold`.
+    `message` may be W_a, W_b and b_a of `default_core`. If kernels run, the second result then is
+    û W_a + b_a and û W_b side by side. These terms have no gradient: `default_core` computes it
+    from û. `folded`: matrix, both and center come from `fold`.
 
     Shapes: rows [P, C], matrix [C, D], both [K, 2 D], center [C], W_a and W_b [D, D], b_a [D],
     results [P, D] and [P, 2 D] or None.
@@ -56,7 +56,7 @@ def set_linear(
 def set_linear_reference(
     rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout
 ) -> Tensor:
-    """The same in plain torch."""
+    """The plain form of `set_linear`."""
     base, mine = both.chunk(2, dim=1)
     product = (rows - center.to(rows.dtype)) @ matrix
     return (product + expand_rows(base, *layout.plain)).index_add(0, layout.own, mine)

@@ -1,7 +1,7 @@
-"""The set map of all rows, and its gradients, in single passes.
+"""The set map of all rows, and its gradients, in one pass each.
 
-A program takes tiles of consecutive rows, whichever contexts they belong to. Gradients of matrices
-are sums over all rows: each program keeps its share in registers and writes it once.
+A program processes tiles of consecutive rows, regardless of their contexts. Gradients of matrices
+are sums over all rows: each program keeps a partial sum in registers and writes it once.
 """
 
 from __future__ import annotations

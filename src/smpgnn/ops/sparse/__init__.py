@@ -1,8 +1,8 @@
-"""Sums over fixed sets of rows: a sparse matrix and its transpose, applied without a message.
+"""Sums over fixed sets of rows: a sparse matrix and its transpose.
 
-On the CPU the gather and the sum are one pass (`embedding_bag`), about 30 times faster than gather
-and `segment_reduce` at the size of a ZINC batch. The gradient is the same operation with the
-transposed matrix, so nothing is kept for it and derivatives of any order exist.
+On the CPU gather and sum are one pass (`embedding_bag`), about 30 times faster than a gather and
+`segment_reduce` at the size of a ZINC batch. The gradient is the same operation with the transposed
+matrix, so it needs no saved tensors, and derivatives of any order exist.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
 
 @dataclass(frozen=True, eq=False)
 class SparseSum:
-    """Output row r is the sum of the input rows index[ptr[r]:ptr[r+1]], each times its weight.
+    """Output row r is the weighted sum of the input rows index[ptr[r]:ptr[r+1]].
 
-    Shapes: ptr [R + 1], index [M], weight [M] or None (all ones).
+    Shapes: ptr [R + 1], index [M], weight [M] or None (all 1).
     """
 
     ptr: Tensor
     index: Tensor
     weight: Tensor | None = None
-    #: Where known: 'collect', index is 0, 1, …; 'spread', ptr is 0, 1, ….
+    #: 'collect' if index is 0, 1, …; 'spread' if ptr is 0, 1, …; '' if unknown.
     form: str = ""
 
     @cached_property
@@ -43,7 +43,7 @@ class SparseSum:
         return self._weights[dtype]
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """The sums themselves, outside of autograd: `rows` [Q, C] to [R, C]."""
+        """The sums without autograd: `rows` [Q, C] to [R, C]."""
         size = self.ptr.numel() - 1
         if self.index.numel() == 0 or rows.numel() == 0:
             return rows.new_zeros(size, rows.size(1))
@@ -52,7 +52,7 @@ class SparseSum:
         if self.weight is None and fused(rows):
             from smpgnn.ops.sparse import kernel
 
-            # On a GPU the last bag of `embedding_bag` would go through all padding, one by one.
+            # On a GPU the last bag of `embedding_bag` would process all padding sequentially.
             index = None if self.form == "collect" else self.index
             summed: Tensor = kernel.segment_sum(rows.detach(), self.ptr, index)
             return summed
@@ -67,12 +67,12 @@ class SparseSum:
 
     @cached_property
     def target(self) -> Tensor:
-        """The output row of each entry, [M]; entries past the last row have none."""
+        """The output row of each entry, [M]; entries after the last row have none."""
         rows = torch.arange(self.ptr.numel() - 1, device=self.ptr.device)
         return rows.repeat_interleave(self.ptr.diff())
 
     def reference(self, rows: Tensor) -> Tensor:
-        """The same in plain torch."""
+        """The plain form of `__call__`."""
         values = rows.index_select(0, self.index[: self.target.numel()])
         if self.weight is not None:
             half = rows.dtype in (torch.bfloat16, torch.float16)
@@ -96,7 +96,7 @@ class _SparseApply(Function):
 
 @opaque
 def sparse_apply(rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
-    """Apply a sparse matrix to the rows; its transpose serves the gradient."""
+    """Apply a sparse matrix to the rows; the gradient uses its transpose."""
     if transformed():
         return matrix.reference(rows)
     result: Tensor = _SparseApply.apply(rows, matrix, transposed)  # type: ignore[no-untyped-call]
@@ -110,7 +110,7 @@ def segment_sum(rows: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
 
 @opaque
 def expand_rows(values: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
-    """Give every row the value of its segment, [K, C] to [P, C]; see `segment_matrices`."""
+    """Copy the value of each segment to its rows, [K, C] to [P, C]; see `segment_matrices`."""
     if transformed():
         return values.index_select(0, spread.index)
     result: Tensor = _Expand.apply(values, collect, spread)  # type: ignore[no-untyped-call]
@@ -131,7 +131,7 @@ class _Expand(Function):
 def segment_matrices(
     ptr: Tensor, owner: Tensor, weight: Tensor | None = None
 ) -> tuple[SparseSum, SparseSum]:
-    """The matrix that sums consecutive segments and the one that spreads to them."""
+    """The matrix that sums consecutive segments, and the one that copies values to their rows."""
     rows = torch.arange(owner.numel() + 1, device=owner.device)
     return SparseSum(ptr, rows[:-1], weight, "collect"), SparseSum(rows, owner, weight, "spread")
 
@@ -182,10 +182,10 @@ class _SegmentMax(Function):
 def segment_max(
     rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None, padded: bool = False
 ) -> Tensor:
-    """The largest value of every segment, channel by channel, [P, C] to [K, C]; zero of none.
+    """The maximum of every segment by channel, [P, C] to [K, C]; zero for an empty segment.
 
-    Rows of weight 0 do not take part. Equal largest rows share the gradient in proportion to their
-    weight, as so many separate rows would. Where `padded`, rows past the last segment have no part.
+    Rows of weight 0 are ignored. Ties share the gradient in proportion to their weights, like that
+    many separate rows. If `padded`, rows after the last segment are ignored.
     """
     if transformed():
         return segment_max_reference(rows, ptr, owner, weight)
@@ -196,7 +196,7 @@ def segment_max(
 def segment_max_reference(
     rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None
 ) -> Tensor:
-    """The same in plain torch: the mean of the largest rows, each as often as it counts."""
+    """The plain form of `segment_max`: the weighted mean of the rows that attain the maximum."""
     size = ptr.numel() - 1
     counted = torch.arange(owner.numel(), device=ptr.device) < ptr[-1]
     times = torch.ones_like(owner) if weight is None else weight

@@ -1,4 +1,4 @@
-"""Sums and maxima over segments of rows, a segment a program."""
+"""Sums and maxima over segments of rows, one segment per program."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _max_backward(
 
 @launcher
 def segment_sum(rows: Tensor, ptr: Tensor, index: Tensor | None) -> Tensor:
-    """Sums of the rows index[ptr[k]:ptr[k+1]], or ptr[k]:ptr[k+1] themselves, [P, C] to [K, C]."""
+    """Sums of the rows index[ptr[k]:ptr[k+1]], or rows ptr[k]:ptr[k+1], [P, C] to [K, C]."""
     count, channels = ptr.numel() - 1, rows.size(1)
     out, (tile, tiles) = rows.new_empty(count, channels), columns(channels)
     if count:

@@ -24,7 +24,7 @@ def add_paper(verbs: Any) -> None:
         epilog="examples:\n  smpgnn paper reproduce cycle_detection --dry-run\n"
         "  smpgnn paper report\n  smpgnn paper theory",
     )
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, command=paper)
     below = parser.add_subparsers(dest="paper_verb", metavar="VERB", parser_class=Parser)
     add_reproduce(below)
     add_report(below)

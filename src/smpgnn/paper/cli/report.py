@@ -16,7 +16,7 @@ EXAMPLES = (
 
 
 def add_report(verbs: Any) -> None:
-    """The verb and its options."""
+    """Declare the verb and its options."""
     parser = verbs.add_parser(
         "report",
         help="one page with all tables beside the paper's",
@@ -25,18 +25,19 @@ def add_report(verbs: Any) -> None:
         epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
     )
     add = parser.add_argument
-    add("--results", metavar="D", default="results", help="folder of the records")
+    add("--results", metavar="D", default="results", help="folder with the records")
     add("-o", "--output", metavar="FILE", default="report.html", help="page to write")
-    add("--markdown", metavar="FILE", help="write the tables as Markdown, too")
+    add("--markdown", metavar="FILE", help="also write the tables as Markdown")
     parser.set_defaults(parser=parser)
 
 
 def report(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.files import write_texts
+        from smpgnn.paper.report.charts import svg_file
         from smpgnn.paper.report.collect import collect
-        from smpgnn.paper.report.markdown import FIGURES, markdown
-        from smpgnn.paper.report.page import figure_files, page
+        from smpgnn.paper.report.curves import figures
+        from smpgnn.paper.report.render import FIGURES, markdown, page
 
     content = collect(arguments.results)
     prepare_file(arguments.output)
@@ -47,10 +48,10 @@ def report(arguments: argparse.Namespace) -> int:
     if arguments.markdown is not None:
         texts[arguments.markdown] = markdown(content)
         notes.append(f"tables: {arguments.markdown}")
-        for name, chart in figure_files(content).items():
+        for name, chart in figures(content).items():
             figure = str(Path(arguments.markdown).parent / FIGURES / name)
             prepare_file(figure)
-            texts[figure] = chart
+            texts[figure] = svg_file(chart)
             notes.append(f"figure: {figure}")
     write_texts(texts)
     print("\n".join(notes))

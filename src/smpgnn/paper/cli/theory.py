@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from smpgnn.cli.arguments import Parser, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.outputs import prepare_file
-from smpgnn.paper.theory.registry import FAMILY_NAMES, LISTINGS, NETWORK_NAMES, program
-
-if TYPE_CHECKING:
-    from smpgnn.paper.theory.program import Program
+from smpgnn.paper.theory.programs import (
+    CLAIMS,
+    FAMILY_NAMES,
+    NETWORK_NAMES,
+    NORMS,
+    Settings,
+    load,
+)
 
 EXAMPLES = (
     "smpgnn paper theory",
@@ -25,115 +29,96 @@ def add_theory(verbs: argparse._SubParsersAction[Parser]) -> None:
     """The verb, a word for each program, and the options of `expressivity`."""
     parser = verbs.add_parser(
         "theory",
-        help="the claims of the paper as programs",
-        description="Run the claims of the paper: each program constructs its object and shows the "
-        "claim on graphs. Without a name: a list of them.",
+        help="check the claims of the paper",
+        description="Check the claims of the paper: each program constructs the object of a claim "
+        "and verifies the claim on graphs. Without a name, list the programs.",
         epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
     )
     parser.set_defaults(parser=parser)
     names = parser.add_subparsers(dest="name", metavar="NAME", parser_class=Parser)
-    for listing in LISTINGS:
+    for name, text in {**CLAIMS, "all": "run all programs, one after the other"}.items():
         one = names.add_parser(
-            listing.name,
-            help=listing.claim,
-            description=listing.claim + ".",
-            epilog=f"example:\n  smpgnn paper theory {listing.name}",
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=f"example:\n  smpgnn paper theory {name}",
         )
-        if listing.name == "expressivity":
+        if name == "expressivity":
             _add_expressivity(one)
         one.set_defaults(parser=one)
-    everything = names.add_parser(
-        "all",
-        help="all of them, one after the other",
-        description="Run all programs, one after the other.",
-        epilog="example:\n  smpgnn paper theory all",
-    )
-    everything.set_defaults(parser=everything)
 
 
 def _add_expressivity(parser: Parser) -> None:
     parser.epilog = f"example:\n  {EXAMPLES[-1]}"
-    add = parser.add_argument
-    add(
-        "--model", nargs="+", choices=NETWORK_NAMES, metavar="NAME", default=list(NETWORK_NAMES),
-        help=f"networks (default: all, {', '.join(NETWORK_NAMES)})",
-    )  # fmt: skip
-    add(
-        "--families", nargs="+", choices=FAMILY_NAMES, metavar="NAME", default=list(FAMILY_NAMES),
-        help=f"families of graphs (default: all, {', '.join(FAMILY_NAMES)})",
-    )  # fmt: skip
-    add(
-        "--seeds",
-        type=whole_number(1, 10**6),
-        metavar="S",
-        default=5,
-        help="draws of the weights (default: 5)",
+
+    def names(option: str, known: tuple[str, ...], text: str) -> None:
+        parser.add_argument(
+            option,
+            nargs="+",
+            choices=known,
+            metavar="NAME",
+            default=known,
+            help=f"{text} (default: all, {', '.join(known)})",
+        )
+
+    def count(option: str, letter: str, default: int, most: int, text: str) -> None:
+        parser.add_argument(
+            option,
+            type=whole_number(1, most),
+            metavar=letter,
+            default=default,
+            help=f"{text} (default: {default})",
+        )
+
+    names("--model", NETWORK_NAMES, "networks")
+    names("--families", FAMILY_NAMES, "families of graphs")
+    count("--seeds", "S", Settings.seeds, 10**6, "random initialisations")
+    count("--relabelings", "R", Settings.relabelings, 10**6, "relabelled copies of each graph")
+    count("--layers", "L", Settings.layers, 1000, "layers of the networks")
+    count("--width", "C", Settings.width, 1000, "width of the networks")
+    parser.add_argument(
+        "--norm", choices=NORMS, default=Settings.norm, help="norm of the rows (default: layer)"
     )
-    add(
-        "--relabelings", type=whole_number(1, 10**6), metavar="R", default=3,
-        help="copies of each graph in another order (default: 3)",
-    )  # fmt: skip
-    size = whole_number(1, 1000)
-    add("--layers", type=size, metavar="L", default=6, help="layers of the networks (default: 6)")
-    add("--width", type=size, metavar="C", default=16, help="width of the networks (default: 16)")
-    add(
-        "--norm", choices=("layer", "none"), default="layer",
-        help="norm of the rows (default: layer)",
-    )  # fmt: skip
-    add("-o", "--output", metavar="FILE", help="JSON file to write the counts to")
+    parser.add_argument("-o", "--output", metavar="FILE", help="JSON file to write the counts to")
 
 
 def theory(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
-        width = max(len(listing.name) for listing in LISTINGS)
-        for listing in LISTINGS:
-            print(f"{listing.name:<{width}}  {listing.claim}")
+        width = max(map(len, CLAIMS))
+        for name, claim in CLAIMS.items():
+            print(f"{name:<{width}}  {claim}")
         print("Run one with smpgnn paper theory NAME, or all with smpgnn paper theory all.")
         return 0
     try:
-        if arguments.name == "expressivity":
-            return _expressivity(arguments)
-        if arguments.name == "all":
-            for number, listing in enumerate(LISTINGS):
-                print(end="\n" if number else "")
-                _run(_loaded(listing.name))
-            return 0
-        _run(_loaded(arguments.name))
+        for number, name in enumerate(CLAIMS if arguments.name == "all" else [arguments.name]):
+            print(end="\n" if number else "")
+            _run(name, _options(arguments))
     except AssertionError as failure:
         print(f"smpgnn: the claim does not hold: {failure}", file=sys.stderr)
         return 1
     return 0
 
 
-def _loaded(name: str) -> Program:
-    with importing():
-        return program(name)
-
-
-def _run(one: Program) -> None:
-    print(f"{one.name}: {one.claim}.\n", flush=True)
-    one.run()
-
-
-def _expressivity(arguments: argparse.Namespace) -> int:
-    with importing():
-        from smpgnn.paper.theory.expressivity import PROGRAM, Settings, measure, show
-
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `expressivity` is given; the other programs, and all together, take no options."""
+    if arguments.name != "expressivity":
+        return {}
     settings = Settings(
-        tuple(dict.fromkeys(arguments.model)),
-        tuple(dict.fromkeys(arguments.families)),
-        arguments.seeds,
-        arguments.relabelings,
-        arguments.layers,
-        arguments.width,
-        arguments.norm,
+        models=tuple(dict.fromkeys(arguments.model)),
+        families=tuple(dict.fromkeys(arguments.families)),
+        seeds=arguments.seeds,
+        relabelings=arguments.relabelings,
+        layers=arguments.layers,
+        width=arguments.width,
+        norm=arguments.norm,
     )
     if arguments.output is not None:
         prepare_file(arguments.output)
-    print(f"{PROGRAM.name}: {PROGRAM.claim}.\n", flush=True)
-    report = measure(settings)
-    show(report)
-    if arguments.output is not None:
-        report.write(arguments.output)
-        print(f"Counts: {arguments.output}")
-    return 0
+    return {"settings": settings, "output": arguments.output}
+
+
+def _run(name: str, options: dict[str, Any]) -> None:
+    with importing():
+        run = load(name)
+    print(f"{name}: {CLAIMS[name]}.\n", flush=True)
+    run(**options)

@@ -70,7 +70,7 @@ class Job:
     def label(self) -> str:
         what = f"seed {self.options.seed}"
         if self.trial:
-            what = f"rate {self.options.lr:g}, {self.options.readout}"
+            what = f"rate {self.options.lr:g}, {self.options.network.readout}"
         return f"{self.table}: {self.row}, {self.training}, {what}"
 
     @property
@@ -245,7 +245,7 @@ def _pilot(
         choice.protocol == protocol.name
         and choice.rule == trials.rule
         and [(trial.lr, trial.readout) for trial in choice.trials]
-        == [(job.options.lr, job.options.readout) for job in jobs]
+        == [(job.options.lr, job.options.network.readout) for job in jobs]
         and same_settings(choice.config, jobs[0].options, CHOSEN)
     ):
         choice = None
@@ -272,7 +272,7 @@ def _job(
 
 
 def _chosen(job: Job, choice: Choice, work_dir: str) -> Job:
-    options = replace(job.options, lr=choice.chosen, readout=choice.chosen_readout)
+    options = job.options.changed(lr=choice.chosen, readout=choice.chosen_readout)
     return _placed(replace(job, options=options, choice=choice), work_dir)
 
 
@@ -281,7 +281,7 @@ def _placed(job: Job, work_dir: str) -> Job:
     options = job.options
     what = f"seed{options.seed}"
     if job.trial:
-        what = f"search-{options.readout}-{options.lr:g}"
+        what = f"search-{options.network.readout}-{options.lr:g}"
     name = f"{job.training}-{what}-{settings_hash(options, job.trial, job.samples)}"
     folder = Path(work_dir) / job.table / file_name(job.row) / name
     return replace(job, options=replace(options, output=str(folder)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -64,23 +63,6 @@ PROPERTIES = (
         ),
         trainings=_properties(),
         note=f"SMP is built as in Table 2; every other row differs in one thing. {PARTS_NOTE}",
-        like="graph_properties",
-        ours="",
-    ),
-    _table(
-        name="graph_properties_marker",
-        title="Beyond the paper: the source of the distances marked in every context",
-        measure="targets",
-        rows=(
-            Row("Fast SMP", "fast-smp", of="graph_properties"),
-            Row("Fast SMP, every context", "fast-smp", {"source_marker": "every context"}),
-            replace(SMP, of="graph_properties"),
-            Row("SMP, every context", "smp", {"source_marker": "every context"}),
-        ),
-        trainings=_properties(),
-        note="As in the paper's text, the rows of Table 2 have the mark of the source among the "
-        "features of that node, in its own context. The authors' code writes it into the "
-        "source's row of every context.",
         like="graph_properties",
         ours="",
     ),

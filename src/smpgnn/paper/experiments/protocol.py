@@ -7,11 +7,12 @@ learning rate of every row, SMP's too, is chosen by one rule on held-back traini
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smpgnn.config.options import TASKS, TrainOptions, with_values
+from smpgnn.config.options import TASKS, TrainOptions
 from smpgnn.config.presets import PAPER as PAPER_PRESETS
+from smpgnn.config.settings import REMOVED, flat, plain, with_values
 from smpgnn.errors import InputError
 from smpgnn.paper.experiments.table import Row, Table, Training
 from smpgnn.paper.experiments.tables import TABLES
@@ -174,17 +175,14 @@ def _of_table(settings: dict[str, dict[str, Any]], table: Table) -> dict[str, An
 
 def settings_of(options: TrainOptions) -> dict[str, Any]:
     """What a run does, without where it runs."""
-    return {
-        entry.name: list(value) if isinstance(value, tuple) else value
-        for entry in fields(options)
-        if entry.name not in PLACE
-        for value in [getattr(options, entry.name)]
-    }
+    return {name: value for name, value in plain(options).items() if name not in PLACE}
 
 
 def same_settings(config: dict[str, Any], options: TrainOptions, without: tuple[str, ...]) -> bool:
     """Whether a stored config is of these options; what it lacks counts as its default."""
     defaults = settings_of(type(options)())
+    if any(config.get(name, off) != off for name, off in REMOVED.items()):
+        return False
     return all(
         config.get(name, defaults[name]) == value
         for name, value in settings_of(options).items()
@@ -195,8 +193,9 @@ def same_settings(config: dict[str, Any], options: TrainOptions, without: tuple[
 def _typed(options: TrainOptions, words: dict[str, str]) -> dict[str, Any]:
     """Words of the command line as values of the settings they name."""
     values: dict[str, Any] = {}
+    current = flat(options)
     for name, word in words.items():
-        now = getattr(options, name, word)
+        now = current.get(name, word)
         try:
             if isinstance(now, bool):
                 values[name] = {"true": True, "false": False}[word.lower()]

@@ -53,10 +53,10 @@ def trial_options(options: TrainOptions, search: Search, row: Row) -> TrialOptio
     warmup = options.warmup_epochs * epochs / options.epochs
     readouts = search.readouts
     if not readouts or "readout" in row.settings:
-        readouts = (options.readout,)
+        readouts = (options.network.readout,)
     usual = replace(options, epochs=epochs, warmup_epochs=warmup, seed=SEED)
     candidates = (
-        replace(usual, lr=rate, readout=readout) for readout in readouts for rate in search.rates
+        usual.changed(lr=rate, readout=readout) for readout in readouts for rate in search.rates
     )
     return TrialOptions(search, tuple(candidates))
 

@@ -121,14 +121,18 @@ def perform(job: Job) -> str:
         if not job.trial:
             raise _after_divergence(job, error) from error
         epochs = job.epochs_done()
-        trial = Trial(options.lr, None, 0, epochs, f"diverged: {_why(job, error)}", options.readout)
+        trial = Trial(
+            options.lr, None, 0, epochs, f"diverged: {_why(job, error)}", options.network.readout
+        )
         write_trial(folder.path, trial)
         return "diverged"
     monitor = prepared.task.monitor
     history = folder.read_metrics()
     if job.trial:
         value = scale_of(TABLES[job.table]) * result.validation[monitor]
-        trial = Trial(options.lr, value, result.best_epoch, len(history), readout=options.readout)
+        trial = Trial(
+            options.lr, value, result.best_epoch, len(history), readout=options.network.readout
+        )
         write_trial(folder.path, trial)
         return f"validation {monitor} {value:.4g}"
     return _write_records(job, prepared, result, history)

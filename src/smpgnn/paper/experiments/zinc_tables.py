@@ -120,7 +120,6 @@ ZINC = (
             _local("weight decay 0.1", weight_decay=0.1),
             _local("no warm-up", warmup_epochs=0.0),
             _local("constant learning rate", schedule="constant"),
-            _local("average of the weights", average=0.999),
             _local("batches of 64", batch_size=64),
             _local("half of the epochs", epochs=40),
         ),

@@ -1,26 +1,26 @@
-"""From the folder of records to what the page shows."""
+"""Read the records of a results folder into the tables that the report shows."""
 
 from __future__ import annotations
 
-import json
-import re
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from smpgnn.errors import InputError
-from smpgnn.files import file_name
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
-from smpgnn.paper.experiments.records import Record, read_records
-from smpgnn.paper.experiments.table import Cell, Row, Table, Training
-from smpgnn.paper.experiments.tables import TABLES
+from smpgnn.paper.experiments.records import BySize, Choice, Record, read_records
+from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training
+from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
+from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
+from smpgnn.paper.report.columns import Group, column_groups
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The records of one cell over the seeds, beside the paper's figure (None: not given)."""
+    """The records of one cell, one per seed, and the paper's number (None: not given)."""
 
     records: tuple[Record, ...]
     paper: float | None
@@ -31,7 +31,7 @@ class Summary:
 
     @property
     def spread(self) -> float | None:
-        """Standard deviation over the seeds; None for a single one."""
+        """Standard deviation over the seeds; None for a single seed."""
         if len(self.records) < 2:
             return None
         return statistics.stdev(record.value for record in self.records)
@@ -43,9 +43,29 @@ class Summary:
             return None
         return self.mean - self.paper
 
+    @property
+    def by_size(self) -> list[BySize]:
+        """The values on larger graphs, for the seeds that have them."""
+        return [record.by_size for record in self.records if record.by_size is not None]
+
+    @property
+    def size_means(self) -> list[float]:
+        """The mean over the seeds at each size."""
+        values = (one.value for one in self.by_size)
+        return [statistics.fmean(seeds) for seeds in zip(*values, strict=True)]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one training of one row; `label` describes the columns it was trained for."""
+
+    row: str
+    label: str
+    records: tuple[Record, ...]
+
 
 def training_label(table: Table, training: Training) -> str:
-    """The columns that a training answers, in words."""
+    """The columns that a training answers."""
     if table.measure == "sizes":
         return f"k={training.name}"
     if len(training.cells) == 1:
@@ -55,7 +75,7 @@ def training_label(table: Table, training: Training) -> str:
 
 @dataclass(frozen=True)
 class TableReport:
-    """One table with all its records; those of reduced runs never stand beside the paper's."""
+    """One table and its records. Reduced runs are never compared with the paper."""
 
     table: Table
     paper: PaperTable | None
@@ -64,18 +84,23 @@ class TableReport:
 
     def summary(self, row: str, cell: str) -> Summary:
         found = tuple(r for r in self.records if r.row == row and r.cell_name == cell)
-        figure = None if self.paper is None or self.reduced else self.paper.figure(row, cell)
-        return Summary(found, figure)
+        number = None if self.paper is None or self.reduced else self.paper.figure(row, cell)
+        return Summary(found, number)
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows to show: those that have a record or stand in the paper."""
+        """The rows to show: those with a record and those in the paper."""
         printed = () if self.paper is None or self.reduced else self.paper.rows
         return tuple(r for r in self.table.rows if r.name in self._trained or r.name in printed)
 
     @property
+    def own_rows(self) -> tuple[Row, ...]:
+        """The rows to show that are not borrowed from another table."""
+        return tuple(row for row in self.rows if not row.of)
+
+    @property
     def missing(self) -> tuple[str, ...]:
-        """The names of the rows that have no record yet."""
+        """The names of the rows without a record."""
         return tuple(row.name for row in self.table.rows if row.name not in self._trained)
 
     @property
@@ -84,12 +109,23 @@ class TableReport:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The columns to show: all, of reduced runs those that have any."""
+        """The columns to show: all of them, or for reduced runs those with a record."""
         there = {record.cell_name for record in self.records}
         return tuple(cell for cell in self.table.cells if cell.name in there or not self.reduced)
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return column_groups(self.cells)
+
+    def sizes(self, cell: str) -> list[str]:
+        """The ranges of graph sizes that a column has values for: '15–19'."""
+        for row in self.own_rows:
+            for one in self.summary(row.name, cell).by_size:
+                return [f"{low}–{high}" for low, high in zip(one.least, one.most, strict=True)]
+        return []
+
     def best(self, cell: str) -> float | None:
-        """The best mean of a column, None where there are not two to compare."""
+        """The best mean of a column; None with fewer than two means."""
         means = [self.summary(row.name, cell).mean for row in self.table.rows]
         known = [mean for mean in means if mean is not None]
         if len(known) < 2:
@@ -101,54 +137,78 @@ class TableReport:
         return sorted({record.protocol for record in self.records})
 
     @property
-    def trainings(self) -> list[tuple[str, str, tuple[Record, ...]]]:
-        """Row, cells in words and records over the seeds of each training that has any."""
-        found = []
-        for row in self.table.rows:
-            for training in self.table.trainings:
-                records = self.summary(row.name, training.cells[0].name).records
-                if records:
-                    found.append((row.name, training_label(self.table, training), records))
-        return found
+    def trainings(self) -> list[Runs]:
+        """The trainings that have been run."""
+        return [
+            Runs(row.name, training_label(self.table, training), records)
+            for row in self.table.rows
+            for training in self.table.trainings
+            if (records := self.summary(row.name, training.cells[0].name).records)
+        ]
+
+    @property
+    def runs(self) -> list[Record]:
+        """One record of every run."""
+        return [record for training in self.trainings for record in training.records]
+
+    @property
+    def choices(self) -> list[Choice]:
+        """The searches behind the runs."""
+        found = (record.search for record in self.runs if record.search is not None)
+        return list({(choice.row, choice.training): choice for choice in found}.values())
+
+    @property
+    def chose_readouts(self) -> bool:
+        """Whether a search tried several readouts."""
+        return any(len({trial.readout for trial in c.trials}) > 1 for c in self.choices)
+
+    @property
+    def training_labels(self) -> dict[str, str]:
+        return {one.name: training_label(self.table, one) for one in self.table.trainings}
+
+    @property
+    def shared_settings(self) -> dict[str, Any]:
+        """The settings that all runs have in common."""
+        first, *others = [record.config for record in self.runs]
+        return {
+            name: value
+            for name, value in first.items()
+            if all(other.get(name) == value for other in others)
+        }
+
+    @property
+    def own_settings(self) -> list[str]:
+        """The names of the other settings."""
+        shared = self.shared_settings
+        return [name for name in self.runs[0].config if name not in shared]
+
+    @property
+    def versions(self) -> list[str]:
+        """The names of the packages whose versions the runs state."""
+        return list(dict.fromkeys(name for record in self.runs for name in record.versions))
 
 
 @dataclass(frozen=True)
-class Method:
-    """One method of a scaling benchmark: its points, what the paper states, what was measured.
+class LossReport:
+    """A figure of training losses and the table that holds its records."""
 
-    The exponents are those of the number of nodes; None where the benchmark has none.
-    """
+    selection: Selection
+    report: TableReport
 
-    name: str
-    points: tuple[dict[str, float], ...]
-    paper_memory: str
-    paper_time: str
-    memory_exponent: float | None
-    time_exponent: float | None
+    @property
+    def heads(self) -> list[str]:
+        labels = {cell.name: cell.label for cell in self.report.table.cells}
+        return [labels[cell] for cell in self.selection.cells]
 
-
-@dataclass(frozen=True)
-class Scaling:
-    """Time and memory of some methods by the number of nodes: a benchmark with points."""
-
-    name: str
-    device: str
-    what: str
-    methods: tuple[Method, ...]
-
-
-@dataclass(frozen=True)
-class Timings:
-    """A benchmark that is a list of cases."""
-
-    name: str
-    device: str
-    rows: tuple[dict[str, Any], ...]
+    @property
+    def has_records(self) -> bool:
+        rows, cells = self.selection.rows, self.selection.cells
+        return any(self.report.summary(row, cell).records for row in rows for cell in cells)
 
 
 @dataclass(frozen=True)
 class Report:
-    """All that there is to show."""
+    """Everything the report shows."""
 
     records: tuple[Record, ...]
     tables: tuple[TableReport, ...]
@@ -157,58 +217,70 @@ class Report:
     timings: tuple[Timings, ...]
 
     @property
+    def full(self) -> list[Record]:
+        """The records of full runs."""
+        return [record for record in self.records if not record.reduced]
+
+    @property
+    def trained(self) -> tuple[TableReport, ...]:
+        """The tables with records of full runs, the paper's first."""
+        return tuple(t for t in (*self.of_the_paper, *self.beyond) if t.records)
+
+    @property
     def of_the_paper(self) -> tuple[TableReport, ...]:
         return tuple(table for table in self.tables if table.paper is not None)
 
     @property
     def beyond(self) -> tuple[TableReport, ...]:
-        """The tables that the paper does not have, as far as they are trained."""
+        """The trained tables that the paper does not have."""
         return tuple(table for table in self.tables if table.paper is None and table.records)
 
     @property
     def to_come(self) -> tuple[TableReport, ...]:
-        """Those that are not."""
+        """The tables that the paper does not have and that are not trained yet."""
         return tuple(table for table in self.tables if table.paper is None and not table.records)
 
     @property
+    def losses(self) -> list[LossReport]:
+        """The figures of training losses that have records."""
+        tables = {table.table.name: table for table in self.tables}
+        found = (LossReport(one, tables[one.table]) for one in SELECTIONS.values())
+        return [losses for losses in found if losses.has_records]
+
+    @property
     def protocol_texts(self) -> list[str]:
-        """The protocols of the records, each in a sentence."""
+        """One sentence for each protocol of the records."""
         names = sorted({record.protocol for record in self.records} & set(PROTOCOLS))
         return [f"Protocol {name}: {PROTOCOLS[name].text}." for name in names]
 
 
 def collect(results: str | Path) -> Report:
-    """Read all records and benchmarks below a folder."""
+    """Read all records and benchmarks in a folder."""
     records = tuple(read_records(results))
     for record in records:
         _check_names(record)
-    paper = paper_tables()
-
-    def tables(reduced: bool) -> tuple[TableReport, ...]:
-        return tuple(
-            TableReport(
-                table,
-                paper.get(name),
-                tuple(r for r in _shown(table, records) if r.reduced == reduced),
-                reduced,
-            )
-            for name, table in TABLES.items()
-        )
-
-    scaling, timings = _benchmarks(Path(results) / "benchmarks")
+    scaling, timings = read_benchmarks(Path(results) / "benchmarks")
     return Report(
         records=records,
-        tables=tables(False),
-        reduced=tuple(table for table in tables(True) if table.records),
+        tables=_tables((r for r in records if not r.reduced), reduced=False),
+        reduced=tuple(t for t in _tables((r for r in records if r.reduced), True) if t.records),
         scaling=tuple(scaling),
         timings=tuple(timings),
     )
 
 
-def _shown(table: Table, records: tuple[Record, ...]) -> tuple[Record, ...]:
-    """The records of a table, and those of its rows that were trained for another one.
+def _tables(records: Iterable[Record], reduced: bool) -> tuple[TableReport, ...]:
+    paper, records = paper_tables(), tuple(records)
+    return tuple(
+        TableReport(table, paper.get(name), _records_of(table, records), reduced)
+        for name, table in TABLES.items()
+    )
 
-    Rows of another table alone make no table.
+
+def _records_of(table: Table, records: tuple[Record, ...]) -> tuple[Record, ...]:
+    """The records of a table, with those of rows that it borrows from another table.
+
+    A table with borrowed rows only counts as not trained.
     """
     homes = {(row.of or table.name, row.name) for row in table.rows}
     cells = {cell.name for cell in table.cells}
@@ -229,85 +301,3 @@ def _check_names(record: Record) -> None:
             f"record '{record.table}', '{record.row}', '{record.cell_name}': no table of this "
             "version has such a cell: delete it, or install the version that wrote it."
         )
-
-
-def _benchmarks(folder: Path) -> tuple[list[Scaling], list[Timings]]:
-    scaling, timings = [], []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read: {error}.") from error
-        if not isinstance(content, dict):
-            continue
-        device = _device(str(content.get("device", "")))
-        layers = [
-            _method(entry)
-            for entry in _dicts(content.get("results"))
-            if "method" in entry and _dicts(entry.get("points"))
-        ]
-        steps = _steps(content)
-        if layers:
-            scaling.append(Scaling(path.stem, device, "one layer", tuple(layers)))
-        elif steps:
-            scaling.append(
-                Scaling(
-                    path.stem, device, "a training step on one graph (layer, kind of graph)", steps
-                )
-            )
-        elif _dicts(content.get("rows")):
-            timings.append(Timings(path.stem, device, tuple(_dicts(content["rows"]))))
-    return scaling, timings
-
-
-def _device(words: str) -> str:
-    """'2 thread(s)' are those of a CPU."""
-    found = re.fullmatch(r"(\d+) thread\S*", words)
-    if found is None:
-        return words
-    return f"CPU, {found[1]} thread{'' if found[1] == '1' else 's'}"
-
-
-def _method(entry: dict[str, Any]) -> Method:
-    """The paper's row of a method is the one whose name has the same file name."""
-    paper = paper_tables()["complexity"]
-    name = str(entry["method"])
-    row = next((row for row in paper.rows if file_name(row) == file_name(name)), "")
-    return Method(
-        name=name,
-        points=tuple(_dicts(entry["points"])),
-        paper_memory=paper.figure(row, "memory per layer") or "",
-        paper_time=paper.figure(row, "time per layer") or "",
-        memory_exponent=entry.get("measured_memory_exponent"),
-        time_exponent=entry.get("measured_time_exponent"),
-    )
-
-
-def _steps(content: dict[str, Any]) -> tuple[Method, ...]:
-    """Points of training steps, each with its graph and layer, as methods."""
-    points: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for point in _dicts(content.get("points")):
-        if {"graph", "layer", "nodes", "step_s", "peak_mib"} <= set(point):
-            place = {
-                "nodes": point["nodes"],
-                "ms": 1000 * point["step_s"],
-                "mib": point["peak_mib"],
-            }
-            points.setdefault((point["layer"], point["graph"]), []).append(place)
-    growth = {(e.get("layer"), e.get("graph")): e for e in _dicts(content.get("exponents"))}
-    return tuple(
-        Method(
-            name=f"{layer}, {graph}",
-            points=tuple(places),
-            paper_memory="",
-            paper_time="",
-            memory_exponent=growth.get((layer, graph), {}).get("memory"),
-            time_exponent=growth.get((layer, graph), {}).get("step"),
-        )
-        for (layer, graph), places in points.items()
-    )
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    """The dictionaries of a list; nothing of anything else."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []

@@ -11,7 +11,7 @@ from smpgnn.paper.experiments.table import Cell
 
 @dataclass(frozen=True)
 class Group:
-    """Columns side by side that share a part of their labels ('' if they share none)."""
+    """Adjacent columns that share a part of their labels ('' if they share none)."""
 
     name: str
     heads: tuple[str, ...]
@@ -19,21 +19,22 @@ class Group:
 
 
 def column_groups(cells: Sequence[Cell]) -> tuple[Group, ...]:
-    """The columns by the part of 'one, two' that changes less often; else all in one group."""
+    """Group columns with labels 'one, two' by the part that changes less often.
+
+    Columns with other labels form one group.
+    """
     parts = [cell.label.split(", ") for cell in cells]
     if all(len(part) == 2 for part in parts):
         runs = [len(list(groupby(part[place] for part in parts))) for place in (0, 1)]
         shared = runs.index(min(runs))
         if runs[shared] < len(cells):
+            pairs = zip(parts, cells, strict=True)
             return tuple(
-                Group(
-                    name,
-                    tuple(part[1 - shared] for part, _ in several),
-                    tuple(cell for _, cell in several),
-                )
-                for name, found in groupby(
-                    zip(parts, cells, strict=True), key=lambda pair: pair[0][shared]
-                )
-                for several in [list(found)]
+                _group(name, [(part[1 - shared], cell) for part, cell in found])
+                for name, found in groupby(pairs, key=lambda pair: pair[0][shared])
             )
-    return (Group("", tuple(cell.label for cell in cells), tuple(cells)),)
+    return (_group("", [(cell.label, cell) for cell in cells]),)
+
+
+def _group(name: str, columns: Sequence[tuple[str, Cell]]) -> Group:
+    return Group(name, tuple(head for head, _ in columns), tuple(cell for _, cell in columns))

@@ -1,4 +1,4 @@
-"""What SMP has reached, in a few lines: its mean over groups of columns beside the paper's."""
+"""A summary of what SMP reaches: its mean over groups of columns, beside the paper's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from statistics import fmean
 
 from smpgnn.paper.experiments.table import Cell
 from smpgnn.paper.report.collect import Report, TableReport
-from smpgnn.paper.report.columns import column_groups
 
 
 @dataclass(frozen=True)
@@ -21,9 +20,9 @@ class Best:
 
 @dataclass(frozen=True)
 class Line:
-    """Means over those of the `of` columns that SMP has been trained for.
+    """Means over the columns that SMP has been trained for, `trained` out of `of`.
 
-    The paper's is None where it lacks one of them, the best other row where none has them all.
+    `paper` is None if the paper lacks one of them, `other` if no other row has them all.
     """
 
     report: TableReport
@@ -34,39 +33,51 @@ class Line:
     paper: float | None
     other: Best | None
 
+    @property
+    def name(self) -> str:
+        """Table and columns: 'Table 1a, k=4'."""
+        table = self.report.table
+        start = table.title.partition(": ")[0]
+        name = start if start.startswith("Table") else table.name.replace("_", " ")
+        return f"{name}, {self.columns}" if self.columns else name
+
+    @property
+    def about(self) -> str:
+        """Metric and task."""
+        table = self.report.table
+        metric = table.metric.partition(", ")[0]
+        better = "" if table.larger_is_better else ", lower is better"
+        return f"{metric}{better}: {table.title.partition(': ')[2]}"
+
 
 def overview(report: Report) -> list[Line]:
-    """A line for each group of columns of the tables that say how good SMP is."""
-    found = []
-    for table in report.tables:
-        if not table.table.ours:
-            continue
-        for name, cells in _groups(table):
-            line = _line(table, name, cells)
-            if line is not None:
-                found.append(line)
-    return found
+    """One line per group of columns of every table with a row that stands for SMP."""
+    lines = (
+        _line(table, name, cells)
+        for table in report.tables
+        if table.table.ours
+        for name, cells in _groups(table)
+    )
+    return [line for line in lines if line is not None]
 
 
 def _groups(table: TableReport) -> list[tuple[str, tuple[Cell, ...]]]:
     if len(table.cells) <= 2:
         return [(cell.label, (cell,)) for cell in table.cells]
-    return [(group.name, group.cells) for group in column_groups(table.cells)]
+    return [(group.name, group.cells) for group in table.groups]
 
 
 def _line(table: TableReport, name: str, cells: Sequence[Cell]) -> Line | None:
     ours = table.table.ours
     there = [cell for cell in cells if table.summary(ours, cell.name).records]
-    if not there:
+    mean = _mean([table.summary(ours, cell.name).mean for cell in there])
+    if mean is None:
         return None
-    mean = _mean(table, ours, there)
-    assert mean is not None
-    figures = [table.summary(ours, cell.name).paper for cell in there]
-    known = [figure for figure in figures if figure is not None]
     others = [
-        Best(row.name, one)
+        Best(row.name, other)
         for row in table.rows
-        if row.name != ours and (one := _mean(table, row.name, there)) is not None
+        if row.name != ours
+        and (other := _mean([table.summary(row.name, c.name).mean for c in there])) is not None
     ]
     sign = 1 if table.table.larger_is_better else -1
     return Line(
@@ -75,13 +86,12 @@ def _line(table: TableReport, name: str, cells: Sequence[Cell]) -> Line | None:
         trained=len(there),
         of=len(cells),
         ours=Best(ours, mean),
-        paper=fmean(known) if len(known) == len(there) else None,
+        paper=_mean([table.summary(ours, cell.name).paper for cell in there]),
         other=max(others, key=lambda best: sign * best.mean, default=None),
     )
 
 
-def _mean(table: TableReport, row: str, cells: Sequence[Cell]) -> float | None:
-    """The mean over columns, None where one is not there."""
-    means = [table.summary(row, cell.name).mean for cell in cells]
-    known = [mean for mean in means if mean is not None]
-    return fmean(known) if len(known) == len(means) else None
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None if there are no values or one is missing."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None

@@ -3,56 +3,30 @@ r"""Corollary 1: any function of the graph from the context of any node.
 .. math:: f_\text{eq} = \sigma \circ f, \qquad
           f_\text{in} = \frac1n \sum_{v_i \in V} \sigma \circ f
 
-f is the network of Theorem 2, and σ what a universal network for sets would have to compute: it
-decodes the context and computes the function of the graph that it finds.
+f is the network of Theorem 2. σ does what a universal network for sets would have to do: it decodes
+the context and computes a function of the graph it finds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import networkx as nx
 import torch
 from torch import Tensor
 
-from smpgnn.paper.theory.program import Program
+from smpgnn.paper.theory.graphs import decalin, distances, undirected
 from smpgnn.paper.theory.reconstruction import channels_of, reconstruction
-from smpgnn.paper.theory.small_graphs import decalin, undirected
-from smpgnn.paper.theory.three_steps import Channels, decode
+from smpgnn.paper.theory.tables import print_table
+from smpgnn.paper.theory.three_steps import decode
 
-
-@dataclass(frozen=True)
-class SetFunction:
-    """A function σ of one context, through the matrix that it holds.
-
-    Args:
-        name: what it computes.
-        of_graph: from the adjacency matrix [n, n] to one value a node, [n].
-    """
-
-    name: str
-    of_graph: Callable[[Tensor], Tensor]
-
-    def __call__(self, context: Tensor, channels: Channels) -> Tensor:
-        """h(A) as one node knows it. Shapes: context [n, width], returns [n]."""
-        return self.of_graph(decode(context, channels).a)
-
-
-def hops(a: Tensor) -> Tensor:
-    """Distances from a matrix alone: the least power of A + I that has a path, [n, n]."""
-    n = a.size(0)
-    reached = torch.eye(n, dtype=a.dtype)
-    found = torch.where(reached > 0, 0.0, torch.inf).to(a.dtype)
-    for hop in range(1, n):
-        reached = ((reached @ a + reached) > 0).to(a.dtype)
-        found = torch.where((reached > 0) & found.isinf(), float(hop), found)
-    return found
+#: A function h of an adjacency matrix [n, n], with one value per node [n].
+GraphFunction = Callable[[Tensor], Tensor]
 
 
 def eccentricities(a: Tensor) -> Tensor:
-    """The distance to the node furthest away, one for each node: equivariant."""
-    return hops(a).max(dim=1).values
+    """The distance to the node furthest away, one value per node: equivariant."""
+    return distances(a).max(dim=1).values
 
 
 def triangles(a: Tensor) -> Tensor:
@@ -61,35 +35,31 @@ def triangles(a: Tensor) -> Tensor:
 
 
 def is_connected(a: Tensor) -> Tensor:
-    """1 where every node reaches every other, else 0, the same for each node: invariant."""
-    return hops(a).isfinite().all().to(a.dtype).expand(a.size(0))
+    """1 if every node reaches every other, else 0, the same for each node: invariant."""
+    return distances(a).isfinite().all().to(a.dtype).expand(a.size(0))
 
 
-ECCENTRICITY = SetFunction("eccentricity", eccentricities)
-TRIANGLES = SetFunction("triangles", triangles)
-CONNECTED = SetFunction("connected", is_connected)
+def layers_needed(graph: nx.Graph) -> int:
+    """Δ + 1, for the component with the largest diameter Δ."""
+    parts = (graph.subgraph(part) for part in nx.connected_components(graph))
+    return 1 + max(int(nx.diameter(part)) for part in parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Contexts:
-    """The contexts of all nodes after the last layer, [n, n, width], and their channels."""
+def known_graphs(graph: nx.Graph, num_layers: int | None = None) -> Tensor:
+    """A according to the context of each node after the last layer, [n, n, n].
 
-    values: Tensor
-    channels: Channels
-    num_layers: int
+    Args:
+        graph: with nodes 0 … n − 1.
+        num_layers: of the network of Theorem 2, by default `layers_needed`.
+    """
+    edges = undirected(graph)
+    contexts = reconstruction(edges, num_layers or layers_needed(graph))[-1]
+    return decode(contexts, channels_of(edges)).a
 
-    @classmethod
-    def of(cls, graph: nx.Graph, num_layers: int | None = None) -> Contexts:
-        """Run the network of Theorem 2; Δ + 1 layers, Δ of the largest part, unless given."""
-        if num_layers is None:
-            parts = (graph.subgraph(part) for part in nx.connected_components(graph))
-            num_layers = 1 + max(nx.diameter(part) for part in parts)
-        edges = undirected(graph)
-        return cls(reconstruction(edges, num_layers)[-1], channels_of(edges), num_layers)
 
-    def ask(self, function: SetFunction) -> Tensor:
-        """h(A) as each node knows it: row i is the answer of node i, [n, n]."""
-        return torch.stack([function(context, self.channels) for context in self.values])
+def ask(known: Tensor, function: GraphFunction) -> Tensor:
+    """h(A) according to each node: row i is the answer of node i, [n, n]."""
+    return torch.stack([function(a) for a in known])
 
 
 def equivariant(answers: Tensor) -> Tensor:
@@ -112,45 +82,37 @@ def run() -> None:
         "two triangles": nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)),
         "triangle and path": nx.disjoint_union(nx.cycle_graph(3), nx.path_graph(4)),
     }
-    print("σ ∘ f: each node decodes its context and computes the function of the whole graph.\n")
-    print(f"{'graph':<18} {'n':>3} {'layers':>7} {'eccentricities (f_eq)':<25} {'triangles':>10} "
-          f"{'connected':>10} {'nodes that agree':>17}")  # fmt: skip
+    table: list[list[object]] = [
+        ["graph", "layers", "eccentricities (f_eq)", "triangles", "connected", "nodes that agree"]
+    ]
     for name, graph in named.items():
-        contexts, n = Contexts.of(graph), len(graph)
-        eccentricity, count, connected = (
-            contexts.ask(function) for function in (ECCENTRICITY, TRIANGLES, CONNECTED)
-        )
-        whole = nx.is_connected(graph)
-        assert invariant(connected) == float(whole), f"connectivity of {name}"
-        everything = torch.cat([eccentricity, count, connected], dim=1)
-        agree = int((everything == everything[0]).all(dim=1).sum())
-        text = shown = "–"
-        if whole:
+        known, n = known_graphs(graph), len(graph)
+        answers = [ask(known, function) for function in (eccentricities, triangles, is_connected)]
+        together = torch.cat(answers, dim=1)
+        agree = int((together == together[0]).all(dim=1).sum())
+        connected = nx.is_connected(graph)
+        assert invariant(answers[2]) == float(connected), f"connectivity of {name}"
+        shown = ["–", "–"]
+        if connected:
             truth = [float(nx.eccentricity(graph, i)) for i in range(n)]
-            total = sum(nx.triangles(graph).values()) / 3
-            assert equivariant(eccentricity).tolist() == truth, f"eccentricity of {name}"
-            assert invariant(count) == total, f"triangles of {name}"
+            count = sum(nx.triangles(graph).values()) / 3
+            assert equivariant(answers[0]).tolist() == truth, f"eccentricity of {name}"
+            assert invariant(answers[1]) == count, f"triangles of {name}"
             assert agree == n, f"the nodes of {name} disagree"
-            text, shown = _digits(equivariant(eccentricity)), f"{total:.0f}"
-        print(f"{name:<18} {n:>3} {contexts.num_layers:>7} {text:<25} {shown:>10} "
-              f"{'yes' if whole else 'no':>10} {f'{agree} of {n}':>17}")  # fmt: skip
-    parted = equivariant(Contexts.of(named["triangle and path"]).ask(TRIANGLES))
-    early = invariant(Contexts.of(nx.cycle_graph(3), num_layers=1).ask(TRIANGLES))
-    assert early == 0, "one layer tells a node of the edge opposite"
-    print(
-        "\nAll nodes of a connected graph give one answer, the true one. In parts, each node knows"
-    )
-    print("its own part only: it sees that the graph is not connected (the other rows stay without")
-    print(f"an edge), but the nodes of 'triangle and path' count {_digits(parted)} triangles.")
-    print(f"Δ layers may not do: with one (Δ = 1) the nodes of a triangle count {early:.0f}.")
+            shown = [_digits(equivariant(answers[0])), f"{count:.0f}"]
+        yes = "yes" if connected else "no"
+        table.append([name, layers_needed(graph), *shown, yes, f"{agree} of {n}"])
+    parted = equivariant(ask(known_graphs(named["triangle and path"]), triangles))
+    early = invariant(ask(known_graphs(nx.cycle_graph(3), num_layers=1), triangles))
+    assert early == 0, "one layer tells a node about the edge opposite"
+    print("σ ∘ f: each node decodes its context and computes a function of the whole graph.\n")
+    print_table(table)
+    print("\nAll nodes of a connected graph give the same, correct answer. Otherwise each node")
+    print("knows its own component only: it sees that the graph is not connected, since the other")
+    print(f"rows stay without edges, but the nodes of 'triangle and path' count {_digits(parted)}")
+    print(f"triangles. Δ layers may be too few: after one (Δ = 1) the nodes of a triangle count "
+          f"{early:.0f}.")  # fmt: skip
 
 
 def _digits(values: Tensor) -> str:
     return " ".join(f"{value:.0f}" for value in values.tolist())
-
-
-PROGRAM = Program(
-    "corollary",
-    "Corollary 1: equivariant and invariant functions of the graph from any single node's context",
-    run,
-)

@@ -1,13 +1,13 @@
-"""Expressive power, measured: which pairs of graphs a network with random weights tells apart.
+"""Expressive power, measured: which pairs of graphs a network with random weights distinguishes.
 
-Two outputs count as different where they differ, relative to their largest entry, by more than
-rounding can explain. What rounding does is measured: every graph is also given to the network with
-its nodes in other orders, which an invariant network must not notice. The *tolerance* of a network
-on a family is `FACTOR` times the largest difference between such copies, and at least `FLOOR`. A
-network whose copies differ by more than `LIMIT` is not invariant, and its pairs are not counted.
+Two outputs count as different if they differ, relative to their largest entry, by more than
+rounding can explain. Rounding is measured: the network also gets copies of every graph with
+relabelled nodes, which an invariant network must not notice. The *tolerance* of a network on a
+family is `FACTOR` times the largest difference between copies, and at least `FLOOR`. If copies
+differ by more than `LIMIT`, the network is not invariant and its pairs are not counted.
 
-A count is a lower bound of what the architecture can do (other weights might do better), and the
-refinement of its kind an upper bound.
+A count is a lower bound of what the architecture can do (other weights might do better); the
+refinement of its class is an upper bound.
 """
 
 from __future__ import annotations
@@ -16,102 +16,52 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import networkx as nx
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.catalogue import READOUTS
-from smpgnn.config.options import TrainOptions
+from smpgnn.config.network import NetworkOptions
 from smpgnn.contexts.topology import Topology
-from smpgnn.errors import InputError, check_counts
+from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.paper.theory.families import FAMILIES, Family, family, topology
-from smpgnn.paper.theory.program import Program
+from smpgnn.paper.theory.families import FAMILIES, Family
+from smpgnn.paper.theory.graphs import topology
+from smpgnn.paper.theory.programs import VARIANTS, Settings
 from smpgnn.paper.theory.refinement import REFINEMENTS, classes
-from smpgnn.paper.theory.registry import NETWORK_NAMES, VARIANTS
+from smpgnn.paper.theory.tables import Table, power, print_table
 
 #: The refinement that bounds each network. None is known for the others: random identifiers and
 #: relational pooling are not functions of the graph alone, and junction trees see rings.
 BOUND = {
-    "smp": "SMP",
-    "fast-smp": "SMP",
+    **dict.fromkeys(("smp", "fast-smp"), "SMP"),
     "smp-own-terms": "SMP",  # the own row has a colour of its own among those of a context
-    "smp-local": "SMP",  # within how many hops j lies of i is part of the colour of row (i, j)
-    "smp-local-own-terms": "SMP",
-    "mpnn": "1-WL",
-    "fast-mpnn": "1-WL",
-    "gin": "1-WL",
-    "gin-degree": "1-WL",
-    "gat": "1-WL",
-    "mpnn-sum": "1-WL",
-    "pna": "1-WL",
+    # the colour of row (i, j) includes how many hops j is away from i
+    **dict.fromkeys(("smp-local", "smp-local-own-terms"), "SMP"),
+    **dict.fromkeys(("mpnn", "fast-mpnn", "mpnn-sum", "gin", "gin-degree", "gat", "pna"), "1-WL"),
     "gated-gcn": "1-WL",
-    "ppgn": "2-FWL",
-    "ring-gnn": "2-FWL",
+    **dict.fromkeys(("ppgn", "ring-gnn"), "2-FWL"),
     "dgn": "2-FWL",  # eigenprojections are polynomials of the Laplacian, which 2-FWL computes
 }
-#: Factor on fresh weights. They are uniform within 1/√fan-in, which a relu halves once more in
-#: variance, so that differences would fade by √6 with every map; with it they keep their scale.
+#: Factor on fresh weights. They are uniform within 1/√fan-in and a ReLU halves the variance again,
+#: so differences would fade by √6 with every map; this factor keeps their scale.
 GAIN = 6**0.5
-#: A pair is told apart if it differs by so many times more than copies of one graph …
+#: A pair is distinguished if it differs this many times more than copies of one graph …
 FACTOR = 100.0
-#: … and by more than this: some hundred times the precision of float64, where copies agree exactly.
+#: … and more than this: several hundred times the precision of float64, for exact copies.
 FLOOR = 1e-13
-#: Copies that differ by more are no matter of rounding: the network is not invariant.
+#: If copies differ by more, rounding is not the reason: the network is not invariant.
 LIMIT = 1e-8
-#: Graphs in a batch: 64 graphs of 41 nodes have 10⁵ pairs.
+#: Graphs per batch: 64 graphs of 41 nodes have 10⁵ pairs of nodes.
 CHUNK = 64
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What is measured, and how.
-
-    Args:
-        models: names of `registry.NETWORK_NAMES`.
-        families: names of `families.FAMILIES`.
-        seeds: number of draws of the weights; a pair counts if one of them tells it apart.
-        relabelings: copies of every graph with its nodes in another order.
-        layers, width, readout: of the networks.
-        norm: of the rows, 'layer' or 'none'. Layer norm acts on each row by itself, so that bounds
-            hold with it; without, the products of PPGN drown small differences in large numbers.
-    """
-
-    models: tuple[str, ...] = NETWORK_NAMES
-    families: tuple[str, ...] = tuple(FAMILIES)
-    seeds: int = 5
-    relabelings: int = 3
-    layers: int = 6
-    width: int = 16
-    norm: str = "layer"
-    readout: str = "mean"
-
-    def __post_init__(self) -> None:
-        for name in self.models:
-            if name not in NETWORK_NAMES:
-                raise InputError(f"models must be of {', '.join(NETWORK_NAMES)}, not {name!r}.")
-        for name in self.families:
-            if name not in FAMILIES:
-                raise InputError(f"families must be of {', '.join(FAMILIES)}, not {name!r}.")
-        check_counts(
-            seeds=self.seeds,
-            relabelings=self.relabelings,
-            layers=self.layers,
-            width=self.width,
-            at_least=1,
-        )
-        if self.norm not in ("layer", "none"):
-            raise InputError(f"norm must be 'layer' or 'none', not {self.norm!r}.")
-        if self.readout not in READOUTS:
-            raise InputError(f"readout must be of {', '.join(READOUTS)}, not {self.readout!r}.")
-
-
-@dataclass(frozen=True)
 class Reference:
-    """How many pairs of a family a refinement tells apart."""
+    """How many pairs of a family a refinement distinguishes."""
 
     family: str
     refinement: str
@@ -120,25 +70,15 @@ class Reference:
 
 @dataclass(frozen=True)
 class Count:
-    """How many pairs of a family a network tells apart.
-
-    Args:
-        model, family: names.
-        told_apart: number of pairs, or None where the network gives copies of one graph different
-            results (it is not invariant, and the number would have no meaning).
-        copies_gap: the largest relative difference between copies of one graph.
-        tolerance: what a pair must exceed.
-        smallest_gap: the smallest among the pairs told apart, None if there are none.
-        largest_other: the largest among the other pairs, None if there are none.
-    """
+    """How many pairs of a family a network distinguishes; gaps are relative differences."""
 
     model: str
     family: str
-    told_apart: int | None
-    copies_gap: float
-    tolerance: float
-    smallest_gap: float | None
-    largest_other: float | None
+    told_apart: int | None  # None: the network is not invariant
+    copies_gap: float  # the largest between copies of one graph
+    tolerance: float  # what the gap of a pair must exceed
+    smallest_gap: float | None  # of the pairs distinguished, None if there are none
+    largest_other: float | None  # of the other pairs, None if there are none
 
 
 @dataclass(frozen=True)
@@ -165,17 +105,29 @@ class Report:
     references: list[Reference] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
 
+    @classmethod
+    def read(cls, path: str | Path) -> Report:
+        """A report from its JSON file."""
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return cls(
+            Settings(**content["settings"]),
+            content["networks"],
+            [Size(**size) for size in content["families"]],
+            [Reference(**reference) for reference in content["references"]],
+            [Count(**count) for count in content["counts"]],
+        )
+
     def write(self, path: str | Path) -> None:
         """The report as JSON."""
         write_text(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
 
 def measure(settings: Settings) -> Report:
-    """Count the pairs; raises `AssertionError` where a network exceeds what its kind can do."""
+    """Count the pairs; raises `AssertionError` if a network exceeds the bound of its class."""
     networks = {model: network_spec(model, settings).to_dict() for model in settings.models}
     report = Report(settings, networks)
     for name in settings.families:
-        graphs = family(name)
+        graphs = FAMILIES[name]()
         report.families.append(Size(name, graphs.text, len(graphs.graphs), len(graphs.pairs)))
         told = {kind: reference_pairs(graphs, kind) for kind in REFINEMENTS}
         report.references.extend(Reference(name, kind, len(pairs)) for kind, pairs in told.items())
@@ -187,14 +139,14 @@ def measure(settings: Settings) -> Report:
             if apart is not None and model in BOUND:
                 beyond = apart - told[BOUND[model]]
                 assert not beyond, (
-                    f"{model} tells apart pairs {sorted(beyond)} of {name}, which "
-                    f"{BOUND[model]} takes for equal"
+                    f"{model} distinguishes pairs {sorted(beyond)} of {name}, which "
+                    f"{BOUND[model]} cannot"
                 )
     return report
 
 
 def reference_pairs(graphs: Family, refinement: str) -> set[tuple[int, int]]:
-    """The pairs that a refinement tells apart."""
+    """The pairs that a refinement distinguishes."""
     kind = classes(graphs.graphs, REFINEMENTS[refinement])
     return {(a, b) for a, b in graphs.pairs if kind[a] != kind[b]}
 
@@ -208,11 +160,11 @@ class Gaps:
 
     @property
     def tolerance(self) -> float:
-        """The difference that a pair must exceed to be told apart."""
+        """What the difference of a pair must exceed to be distinguished."""
         return max(FLOOR, FACTOR * self.copies)
 
     def told_apart(self) -> set[tuple[int, int]] | None:
-        """The pairs that differ by more than the tolerance; None for a network not invariant."""
+        """The pairs that differ by more than the tolerance; None if it is not invariant."""
         if self.copies > LIMIT:
             return None
         return {pair for pair, gap in self.pairs.items() if gap > self.tolerance}
@@ -221,21 +173,13 @@ class Gaps:
         apart = self.told_apart()
         if apart is None:
             return Count(model, name, None, self.copies, self.tolerance, None, None)
-        inside = [gap for pair, gap in self.pairs.items() if pair in apart]
-        outside = [gap for pair, gap in self.pairs.items() if pair not in apart]
-        return Count(
-            model,
-            name,
-            len(apart),
-            self.copies,
-            self.tolerance,
-            min(inside, default=None),
-            max(outside, default=None),
-        )
+        smallest = min((self.pairs[pair] for pair in apart), default=None)
+        other = max((self.pairs[pair] for pair in self.pairs.keys() - apart), default=None)
+        return Count(model, name, len(apart), self.copies, self.tolerance, smallest, other)
 
 
 def copies(graphs: Family, relabelings: int) -> list[Topology]:
-    """The graphs of a family in batches: all as they are, then all in another order, and so on."""
+    """The graphs of a family in batches: first as they are, then all relabelled, and so on."""
     generator = torch.Generator().manual_seed(0)
     everything = list(graphs.graphs)
     for _ in range(relabelings):
@@ -266,26 +210,19 @@ def relative_gaps(
 
 def network_spec(model: str, settings: Settings) -> NetworkSpec:
     """A network for graphs without features."""
-    options = {"model": model, **VARIANTS.get(model, {})}
-    return NetworkSpec.from_options(
-        TrainOptions(
-            **options,
-            hidden_channels=settings.width,
-            norm=settings.norm,
-            residual=False,
-            readout=settings.readout,
-        ),
-        in_channels=0,
-        edge_channels=0,
-        node_outputs=0,
-        graph_outputs=settings.width,
+    options = NetworkOptions().changed(
+        **{"model": model, **VARIANTS.get(model, {})},
+        hidden_channels=settings.width,
         num_layers=settings.layers,
+        norm=settings.norm,
+        readout=settings.readout,
     )
+    return NetworkSpec(graph_outputs=settings.width, options=options)
 
 
 def random_network(model: str, graphs: Family, settings: Settings, seed: int) -> nn.Module:
     """The network with fresh weights for the graphs of a family, in float64 and eval mode."""
-    most = max(graph.number_of_nodes() for graph in graphs.graphs)
+    most = max(len(graph) for graph in graphs.graphs)
     spec = replace(network_spec(model, settings), max_nodes=most)
     torch.manual_seed(seed)
     network = spec.build().double().eval()
@@ -304,53 +241,71 @@ def _relative(first: Tensor, second: Tensor) -> Tensor:
 
 def _shuffled(graph: nx.Graph, generator: torch.Generator) -> nx.Graph:
     """The same graph with its nodes renamed and its edges listed in another order."""
-    order = torch.randperm(graph.number_of_nodes(), generator=generator).tolist()
-    edges = [(order[a], order[b]) for a, b in graph.edges]
-    renamed = nx.Graph()
-    renamed.add_nodes_from(range(len(order)))
-    renamed.add_edges_from(edges[k] for k in torch.randperm(len(edges), generator=generator))
-    return renamed
+    names = torch.randperm(len(graph), generator=generator).tolist()
+    edges = [(names[a], names[b]) for a, b in graph.edges]
+    shuffled = nx.empty_graph(len(graph))
+    shuffled.add_edges_from(edges[k] for k in torch.randperm(len(edges), generator=generator))
+    return shuffled
 
 
-def show(report: Report) -> None:
-    """Print the counts as a table."""
-    settings = report.settings
-    print(
-        f"Pairs told apart by networks with random weights ({settings.layers} layers of width "
-        f"{settings.width}, float64, {settings.seeds} seeds, {settings.relabelings} relabelled "
-        "copies of each graph):"
-    )
-    lines: list[list[Any]] = [["", *(size.family for size in report.families)]]
-    lines.append(["pairs", *(size.pairs for size in report.families)])
+def size_table(report: Report) -> Table:
+    rows = [[size.family, size.graphs, size.pairs, size.text] for size in report.families]
+    return [["family", "graphs", "pairs", "what they are"], *rows]
+
+
+def count_table(report: Report) -> Table:
+    """Pairs distinguished by every refinement and network, with the bound of the network."""
+    families = [size.family for size in report.families]
+    rows: list[list[object]] = [["pairs", "", *(size.pairs for size in report.families)]]
     for kind in REFINEMENTS:
-        told = [r.told_apart for r in report.references if r.refinement == kind]
-        lines.append([f"{kind} refinement", *told])
-    for model in settings.models:
-        counts = [count for count in report.counts if count.model == model]
-        cells = ["not inv." if c.told_apart is None else c.told_apart for c in counts]
-        bound = f" (within {BOUND[model]})" if model in BOUND else ""
-        lines.append([model + bound, *cells])
-    widths = [max(len(str(line[k])) for line in lines) for k in range(len(lines[0]))]
-    for line in lines:
-        rest = (f"{cell!s:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
-        print("  ".join([f"{line[0]!s:<{widths[0]}}", *rest]).rstrip())
+        told = [one.told_apart for one in report.references if one.refinement == kind]
+        rows.append([f"{kind} refinement", "", *told])
+    for model in report.settings.models:
+        counts = [count.told_apart for count in report.counts if count.model == model]
+        cells = ["not invariant" if count is None else count for count in counts]
+        rows.append([model, BOUND.get(model, "–"), *cells])
+    return [["", "bound", *families], *rows]
+
+
+def summary(report: Report) -> str:
+    """How it was measured, and how clearly differences stand out from rounding."""
+    settings = report.settings
+    sentences = [
+        f"{settings.layers} layers of width {settings.width}, {settings.seeds} seeds, "
+        f"{settings.relabelings} relabelled copies of each graph.",
+        f"The tolerance is {FACTOR:g} times the largest difference between copies of one graph, "
+        f"and at least {power(FLOOR)}.",
+    ]
     invariant = [count for count in report.counts if count.told_apart is not None]
     if invariant:
-        gap = max(count.copies_gap for count in invariant)
-        print(f"Relabelled copies of one graph differ by at most {gap:.1e}.")
-    apart = [count.smallest_gap for count in invariant if count.smallest_gap is not None]
-    if apart:
-        print(f"The pairs told apart differ by at least {min(apart):.1e}.")
-    if len(invariant) < len(report.counts):
-        print("not inv.: relabelled copies of one graph differ, so a count would mean nothing.")
+        noise = max(count.copies_gap for count in invariant)
+        sentences.append(f"Copies differ by at most {power(noise)} in networks that are invariant.")
+    wild = [count.copies_gap for count in report.counts if count.told_apart is None]
+    if wild:
+        sentences.append(
+            f"A network whose copies differ by more than {power(LIMIT)} is not invariant, and a "
+            f"count would mean nothing; here they differ by at least {power(min(wild))}."
+        )
+    gaps = [(c.smallest_gap, c.tolerance) for c in invariant if c.smallest_gap is not None]
+    if gaps:
+        sentences.append(
+            f"Distinguished pairs differ by at least {power(min(gap for gap, _ in gaps))}, and by "
+            f"at least {min(gap / most for gap, most in gaps):.2g} times the tolerance of their "
+            "network and family."
+        )
+    return " ".join(sentences)
 
 
-def run() -> None:
-    show(measure(Settings(models=("smp", "fast-smp", "mpnn", "gin", "ppgn"), seeds=3)))
+#: What `run` measures unless told otherwise.
+QUICK = Settings(models=("smp", "fast-smp", "mpnn", "gin", "ppgn"), seeds=3)
 
 
-PROGRAM = Program(
-    name="expressivity",
-    claim="Section 3.2, measured: which hard pairs of graphs each network tells apart",
-    run=run,
-)
+def run(settings: Settings = QUICK, output: str | None = None) -> None:
+    """Measure, print the counts, and write them to a file if one is named."""
+    report = measure(settings)
+    print("Pairs distinguished by networks with random weights, in float64:")
+    print_table(count_table(report))
+    print(fill(summary(report), 100))
+    if output is not None:
+        report.write(output)
+        print(f"Counts: {output}")

@@ -1,9 +1,9 @@
-r"""The three-step layer of Appendix B: contexts that hold a graph in 2·d_max + c_X + n·c_Y columns.
+r"""The three-step layer of Appendix B: contexts of width 2·d_max + c_X + n·c_Y.
 
 The context of node i after l layers holds, row by row, an embedding of A_i⁽ˡ⁾ (orthogonal exactly
 on its edges), the node attributes that have reached i, and for each edge attribute a square root of
-its matrix. A layer has three steps: every neighbour sends its context; the receiver decodes each
-into matrices and takes the entrywise maximum; it encodes the result again.
+its matrix. A layer has three steps: every neighbour sends its context; the receiver decodes the
+contexts into matrices and takes the entry-wise maximum; it encodes the result.
 
 .. math::
     U_i^{(l)} = \bigl[\,X(A_i^{(l)})\ \big|\ X_i^{(l)}\ \big|\ V(\Lambda + \lambda I)^{1/2}\bigr],
@@ -23,14 +23,14 @@ from smpgnn.layers.base import SMPLayer, reduce_rows
 from smpgnn.paper.theory.canonical import canonical_order
 from smpgnn.paper.theory.embedding import adjacency_of, embedding
 
-#: Edge attributes are rounded to this many decimals after each decoding: their square roots carry
-#: rounding errors, and must be equal in equal graphs.
+#: Decoded edge attributes are rounded to this many decimals: their square roots carry rounding
+#: errors, and equal graphs must have equal attributes.
 DECIMALS = 9
 
 
 @dataclass(frozen=True)
 class Channels:
-    """The channels of a context: 2·d_max of the embedding, c_X, and n for each of c_Y."""
+    """The channels of a context: 2·d_max for the embedding, c_X, and n for each of c_Y."""
 
     max_degree: int
     x: int = 0
@@ -47,23 +47,33 @@ class Channels:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What contexts say of a graph. Shapes: a [..., n, n], x [..., n, c_X], y [..., c_Y, n, n]."""
+    """What contexts say about a graph. Shapes: a [..., n, n], x [..., n, c_X], y [..., c_Y, n, n].
+
+    The same as rows of matrices is [..., n, n + c_X + n·c_Y].
+    """
 
     a: Tensor
     x: Tensor
     y: Tensor
+
+    @classmethod
+    def of_matrices(cls, matrices: Tensor, channels: Channels) -> Decoded:
+        """Split rows of matrices, [..., n, n + c_X + n·c_Y]."""
+        n = matrices.size(-2)
+        a, x, y = torch.split(matrices, [n, channels.x, n * channels.y], dim=-1)
+        return cls(a, x, y.reshape(*y.shape[:-1], channels.y, n).movedim(-2, -3))
+
+    @property
+    def matrices(self) -> Tensor:
+        return torch.cat([self.a, self.x, self.y.movedim(-3, -2).flatten(-2)], dim=-1)
 
     def at(self, node: int) -> Decoded:
         """What the context of one node says."""
         return Decoded(self.a[node], self.x[node], self.y[node])
 
     def equals(self, other: Decoded) -> bool:
-        """Whether both are the same graph with the same numbers of nodes and attributes."""
-        return (
-            torch.equal(self.a, other.a)
-            and torch.equal(self.x, other.x)
-            and torch.equal(self.y, other.y)
-        )
+        """Whether both are the same graph with the same node numbers and attributes."""
+        return torch.equal(self.matrices, other.matrices)
 
 
 def decode(contexts: Tensor, channels: Channels) -> Decoded:
@@ -76,27 +86,26 @@ def decode(contexts: Tensor, channels: Channels) -> Decoded:
         contexts, [channels.embedding, channels.x, n * channels.y], dim=-1
     )
     root = roots.reshape(*roots.shape[:-1], channels.y, n).movedim(-2, -3)
-    product = (root @ root.transpose(-1, -2)).round(decimals=DECIMALS)
-    off = 1 - torch.eye(n, dtype=contexts.dtype)
-    return Decoded(adjacency_of(vectors), x, product * off + 0.0)  # no negative zeros
+    y = (root @ root.transpose(-1, -2)).round(decimals=DECIMALS)
+    off_diagonal = 1 - torch.eye(n, dtype=contexts.dtype)
+    return Decoded(adjacency_of(vectors), x, y * off_diagonal + 0.0)  # no negative zeros
 
 
 def encode(graph: Decoded, channels: Channels) -> Tensor:
-    """Step 3, for one context: the embedding of the lemma and the square roots, [n, width].
+    """Step 3, for one context: the embedding of Lemma 1 and the square roots, [n, width].
 
-    Both are computed with the nodes in canonical order and handed back in the order given, so that
+    Both are computed with the nodes in canonical order and returned in the given order, so that
     isomorphic graphs get the same rows.
     """
-    order = list(canonical_order(_codes(graph)))
-    vectors = embedding(graph.a[order][:, order], channels.embedding)
-    parts = [vectors, graph.x[order]]
+    order = canonical_order(_codes(graph))
+    parts = [embedding(graph.a[order][:, order], channels.embedding), graph.x[order]]
     parts += [square_root(y[order][:, order]) for y in graph.y]
     rows = torch.cat(parts, dim=1)
-    return torch.empty_like(rows).index_copy(0, torch.tensor(order, dtype=torch.long), rows)
+    return torch.empty_like(rows).index_copy(0, torch.tensor(order), rows)
 
 
 def square_root(matrix: Tensor) -> Tensor:
-    """V(Λ + λI)^½ with the least λ ≥ 0 for which it exists: UUᵀ = E + λI. Shapes: [n, n]."""
+    """V(Λ + λI)^½ with the smallest λ ≥ 0 for which it exists: UUᵀ = E + λI. Shapes: [n, n]."""
     values, vectors = torch.linalg.eigh(matrix)
     shift = (-values.min()).clamp(min=0)
     root: Tensor = vectors * (values + shift).clamp(min=0).sqrt()
@@ -106,11 +115,11 @@ def square_root(matrix: Tensor) -> Tensor:
 class ThreeStepLayer(SMPLayer):
     """U_i⁽ˡ⁾ to U_i⁽ˡ⁺¹⁾: send, reconstruct by orthogonality and maximum, embed again.
 
-    The message is the neighbour's context. The aggregation decodes the messages and takes in every
-    entry the value that is largest without regard to sign; the update adds what i knew itself.
+    The message is the neighbour's context. The aggregation decodes the messages and keeps in every
+    entry the value with the largest magnitude; the update also decodes the node's own context.
 
     Args:
-        channels: of the contexts. Graphs are taken one at a time.
+        channels: of the contexts. The layer takes one graph at a time.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -123,24 +132,23 @@ class ThreeStepLayer(SMPLayer):
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
-        own = self._decode(context.rows, index)
-        both = torch.cat([own, messages.rows])
+        both = torch.cat([self._decode(context.rows, index), messages.rows])
         target = torch.arange(index.num_rows).repeat(2)
         return self._encode(reduce_rows(both, target, index.num_rows, "absmax"), index)
 
     def _decode(self, rows: Tensor, index: ContextIndex) -> Tensor:
         """Rows [·, width] to rows of matrices [·, n + c_X + n·c_Y]."""
         n = index.topology.num_nodes
-        found = decode(rows.view(-1, n, self.channels.width(n)), self.channels)
-        y = found.y.movedim(-3, -2).flatten(-2)
-        return torch.cat([found.a, found.x, y], dim=-1).flatten(0, 1)
+        contexts = rows.view(-1, n, self.channels.width(n))
+        return decode(contexts, self.channels).matrices.flatten(0, 1)
 
     def _encode(self, rows: Tensor, index: ContextIndex) -> LocalContext:
-        """Rows of matrices back to rows [·, width]."""
-        n, channels = index.topology.num_nodes, self.channels
-        a, x, y = torch.split(rows.view(n, n, -1), [n, channels.x, n * channels.y], dim=-1)
-        known = Decoded(a, x, y.reshape(n, n, channels.y, n).movedim(-2, -3))
-        return LocalContext(torch.cat(_encode_all(known, channels)), index.layout)
+        """Rows of matrices back to rows [·, width]; nodes that know the same share the work."""
+        n = index.topology.num_nodes
+        known, nodes = torch.unique(rows.view(n, n, -1), dim=0, return_inverse=True)
+        graphs = Decoded.of_matrices(known, self.channels)
+        contexts = torch.stack([encode(graphs.at(k), self.channels) for k in range(len(known))])
+        return LocalContext(contexts[nodes].flatten(0, 1), index.layout)
 
 
 class FirstLayer(ThreeStepLayer):
@@ -148,7 +156,7 @@ class FirstLayer(ThreeStepLayer):
 
     .. math:: A_i^{(1)} = \delta_i s^\top + s\,\delta_i^\top, \quad s = \sum_{j \in N_i} \delta_j
 
-    The message is [δ_j, 𝟙_j x_jᵀ, δ_j y_ijᵀ]; edge attributes are treated as s.
+    The message is [δ_j, 𝟙_j x_jᵀ, δ_j y_ijᵀ]; edge attributes are treated like s.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -168,29 +176,13 @@ class FirstLayer(ThreeStepLayer):
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
     ) -> LocalContext:
         n, channels = index.topology.num_nodes, self.channels
-        receiver = context.rows[:, 0].view(n, n, 1)
-        spokes, x, y = torch.split(
-            messages.rows.view(n, n, -1), [1, channels.x, channels.y], dim=-1
-        )
-        stars = torch.cat([spokes, y], dim=-1).movedim(-1, 1).unsqueeze(-1)  # [n, 1 + c_Y, n, 1]
-        centre = receiver.unsqueeze(1)
-        stars = stars @ centre.transpose(-1, -2) + centre @ stars.transpose(-1, -2)
-        x = x + context.rows[:, 1:].view(n, n, -1)
-        known = torch.cat([stars[:, 0], x, stars[:, 1:].movedim(1, -2).flatten(-2)], dim=-1)
-        return self._encode(known.flatten(0, 1), index)
-
-
-def _encode_all(known: Decoded, channels: Channels) -> list[Tensor]:
-    """The contexts of all nodes; nodes that know the same share the work."""
-    done: dict[bytes, Tensor] = {}
-    contexts = []
-    for i in range(known.a.size(0)):
-        graph = known.at(i)
-        key = torch.cat([graph.a, graph.x, *graph.y], dim=1).numpy().tobytes()
-        if key not in done:
-            done[key] = encode(graph, channels)
-        contexts.append(done[key])
-    return contexts
+        own, arrived = context.rows.view(n, n, -1), messages.rows.view(n, n, -1)
+        center = own[..., :1].unsqueeze(1)  # δ_i
+        s, x, y = torch.split(arrived, [1, channels.x, channels.y], dim=-1)
+        spokes = torch.cat([s, y], dim=-1).movedim(-1, 1).unsqueeze(-1)  # [n, 1 + c_Y, n, 1]
+        stars = spokes @ center.transpose(-1, -2) + center @ spokes.transpose(-1, -2)
+        known = Decoded(stars[:, 0], x + own[..., 1:], stars[:, 1:])
+        return self._encode(known.matrices.flatten(0, 1), index)
 
 
 def _codes(graph: Decoded) -> Tensor:

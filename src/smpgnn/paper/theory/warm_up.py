@@ -4,7 +4,7 @@ r"""The warm-up of Appendix B: contexts that are n×n matrices recover the graph
     U_i^{(1)} = A_i^{(1)}, \qquad U_i^{(l+1)} = \max_{j \in N_i \cup \{i\}} U_j^{(l)}
     \qquad\Longrightarrow\qquad U_i^{(l)} = A_i^{(l)}
 
-Here A_i⁽ˡ⁾ is the part of the graph that l layers can have told node i of: the edges (p, q) with
+A_i⁽ˡ⁾ is the part of the graph that node i can know after l layers: the edges (p, q) with
 d(i, p) ≤ l, d(i, q) ≤ l and d(i, p) + d(i, q) < 2l.
 """
 
@@ -20,9 +20,8 @@ from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.layers.base import SMPLayer
-from smpgnn.paper.theory.families import topology
-from smpgnn.paper.theory.program import Program
-from smpgnn.paper.theory.small_graphs import adjacency_matrix, connected_graphs
+from smpgnn.paper.theory.graphs import adjacency_matrix, connected_graphs, distances, topology
+from smpgnn.paper.theory.tables import print_table
 
 
 class StarLayer(SMPLayer):
@@ -63,7 +62,7 @@ def warm_up(graphs: Sequence[nx.Graph], depth: int) -> Tensor:
         graphs: undirected graphs with nodes 0 … n − 1.
         depth: the number of layers, the first of which builds the stars.
 
-    Shapes: returns [number of graphs, depth, n, n, n]; the axes are graph, l, i, p, q.
+    Shapes: returns [number of graphs, depth, n, n, n], indexed by graph, l, i, p, q.
     """
     if len({len(graph) for graph in graphs}) != 1:
         raise InputError("graphs must all have the same number of nodes: call once for each size.")
@@ -79,21 +78,11 @@ def warm_up(graphs: Sequence[nx.Graph], depth: int) -> Tensor:
     return torch.stack(found, dim=1)
 
 
-def distances(graph: nx.Graph) -> Tensor:
-    """The number of hops between all nodes by breadth-first search, [n, n]; inf where no path."""
-    n = len(graph)
-    found = torch.full((n, n), torch.inf, dtype=torch.float64)
-    for i, hops in nx.all_pairs_shortest_path_length(graph):
-        for p, hop in hops.items():
-            found[i, p] = hop
-    return found
-
-
 def receptive_fields(graph: nx.Graph, depth: int) -> Tensor:
     """A_i⁽ˡ⁾ for l = 1 … depth as Appendix B defines it, from distances; [depth, n, n, n]."""
-    d = distances(graph)
-    to_p, to_q = d.unsqueeze(2), d.unsqueeze(1)  # [i, p, 1] and [i, 1, q]
     adjacency = adjacency_matrix(graph)
+    d = distances(adjacency)
+    to_p, to_q = d.unsqueeze(2), d.unsqueeze(1)  # [i, p, 1] and [i, 1, q]
     return torch.stack(
         [
             adjacency * ((to_p <= hops) & (to_q <= hops) & (to_p + to_q < 2 * hops))
@@ -103,19 +92,19 @@ def receptive_fields(graph: nx.Graph, depth: int) -> Tensor:
 
 
 def has_far_edge(graph: nx.Graph) -> bool:
-    """Whether an edge joins two nodes that are both at distance diameter from a third."""
-    d = distances(graph)
+    """Whether an edge joins two nodes that both have distance Δ from a third."""
+    adjacency = adjacency_matrix(graph)
+    d = distances(adjacency)
     far = (d == d.max()).double()
-    return bool((far @ adjacency_matrix(graph) * far).any())
+    return bool((far @ adjacency * far).any())
 
 
-def run() -> None:
-    """Compare the recursion with breadth-first search on all connected graphs of 2 to 7 nodes."""
-    print("Contexts are n×n matrices, the aggregation is the elementwise maximum.")
-    print("Compared: U_i⁽ˡ⁾ of the recursion and A_i⁽ˡ⁾ by breadth-first search, every entry.\n")
-    print(f"{'nodes':>5} {'graphs':>7} {'matrices':>9} {'differ':>7} "
-          f"{'all know A after Δ':>20} {'after Δ + 1':>12}")  # fmt: skip
-    for n in range(2, 8):
+def run(max_nodes: int = 7) -> None:
+    """Compare the recursion with A_i⁽ˡ⁾ on all connected graphs from 2 to `max_nodes` nodes."""
+    table: list[list[object]] = [
+        ["nodes", "graphs", "matrices", "differ", "all know A after Δ", "after Δ + 1"]
+    ]
+    for n in range(2, max_nodes + 1):
         graphs = connected_graphs(n, n)
         depth = max(nx.diameter(graph) for graph in graphs) + 1
         recursion = warm_up(graphs, depth)
@@ -128,22 +117,17 @@ def run() -> None:
             assert complete != has_far_edge(graph), f"depth Δ on the edges {list(graph.edges)}"
             after += complete
             later += bool((contexts[diameter] == adjacency).all())
-        print(f"{n:>5} {len(graphs):>7} {len(graphs) * depth * n:>9} {differ:>7} {after:>20} "
-              f"{later:>12}")  # fmt: skip
         assert differ == 0, f"the recursion differs from A_i⁽ˡ⁾ for {differ} matrices"
         assert later == len(graphs), "Δ + 1 layers do not always suffice"
+        table.append([n, len(graphs), len(graphs) * depth * n, differ, after, later])
+    print("Contexts are n×n matrices, the aggregation is the element-wise maximum.")
+    print("U_i⁽ˡ⁾ of the recursion is compared with A_i⁽ˡ⁾ from distances, entry by entry.\n")
+    print_table(table)
     print(
         "\nU_i⁽ˡ⁾ = A_i⁽ˡ⁾ throughout. All nodes hold A after Δ layers iff no edge joins two nodes"
     )
     print("that both have distance Δ from a third (a far edge); Δ + 1 layers always suffice.")
-    print("\nThe triangle, Δ = 1, as node 0 sees it: edge (1, 2) takes a second layer.")
+    print("\nThe triangle, Δ = 1, as node 0 sees it: the edge (1, 2) takes a second layer.")
     first, second = warm_up([nx.complete_graph(3)], 2)[0, :, 0].int().tolist()
     for one, two in zip(first, second, strict=True):
         print(f"    {one}    {two}")
-
-
-PROGRAM = Program(
-    "warm-up",
-    "Appendix B.1, Lemma 2: n×n contexts under elementwise max recover A_i⁽ˡ⁾, in the end A",
-    run,
-)

@@ -1,0 +1,126 @@
+"""Convert graphs of PyTorch Geometric to a GraphStore."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from smpgnn.data.graph_schema import Level, check_level
+from smpgnn.data.store import GraphStore
+from smpgnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> GraphStore:
+    """Pack a PyG dataset or list of `Data`.
+
+    With level="graph" the `y` of a graph, of any shape, is one row of targets; with level="node" it
+    has one row per node and becomes `y_node`. Features must be finite real numbers or booleans;
+    integers are numbers (encode categories as one-hot first).
+    """
+    check_level(level)
+    graphs: list[Any] = list(dataset)
+    if not graphs:
+        raise InputError("The list contains no graphs: give at least one.")
+    sizes = [_checked(graph, number) for number, graph in enumerate(graphs)]
+    if level == "graph":
+        y, y_node = [getattr(graph, "y", None) for graph in graphs], None
+        _refuse_node_targets(y, sizes)
+    else:
+        y, y_node = None, [_node_targets(g, k, sizes[k]) for k, g in enumerate(graphs)]
+    return GraphStore.of_sizes(
+        sizes,
+        [graph.edge_index.size(1) for graph in graphs],
+        edge_index=torch.cat([graph.edge_index.long() for graph in graphs], dim=1),
+        x=_rows("x", [graph.x for graph in graphs]),
+        edge_attr=_rows("edge_attr", [graph.edge_attr for graph in graphs]),
+        y=_rows("y", y, row_of_graph=True),
+        y_node=_rows("y_node", y_node),
+    )
+
+
+def _checked(graph: Any, number: int) -> int:
+    """Check the tensors of a graph and return its number of nodes."""
+    place = f"Graph {number}"
+    edge_index = getattr(graph, "edge_index", None)
+    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise InputError(f"{place} has no edge_index of shape [2, edges]: add one.")
+    if edge_index.is_floating_point() or edge_index.is_complex():
+        raise InputError(
+            f"{place}: edge_index has type {edge_index.dtype}: convert it to torch.long."
+        )
+    if getattr(graph, "x", None) is None and "num_nodes" not in graph:
+        raise InputError(f"{place} has neither x nor num_nodes: set num_nodes.")
+    nodes = int(graph.num_nodes)
+    if nodes == 0:
+        raise InputError(f"{place} has no nodes: remove it or add a node.")
+    low, high = (0, 0) if edge_index.numel() == 0 else map(int, edge_index.aminmax())
+    if low < 0:
+        raise InputError(f"{place}: edge_index contains the negative index {low}.")
+    for name, rows in (("x", nodes), ("edge_attr", edge_index.size(1))):
+        value = getattr(graph, name, None)
+        if value is None:
+            continue
+        if not isinstance(value, Tensor) or value.is_complex() or value.dim() == 0:
+            raise InputError(f"{place}: {name} must be a tensor of real numbers, {rows} rows.")
+        if value.size(0) != rows:
+            raise InputError(f"{place}: {name} has {value.size(0)} rows, not {rows}.")
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise InputError(f"{place}: {name} contains NaN or infinity: replace it.")
+    if high >= nodes:
+        raise InputError(
+            f"{place}: edge_index contains node {high}, but the graph has {nodes} nodes."
+        )
+    return nodes
+
+
+def _node_targets(graph: Any, number: int, nodes: int) -> Any:
+    """`y` of a graph, or `y_node` if it has no `y`; one row per node."""
+    y = getattr(graph, "y", None)
+    y = getattr(graph, "y_node", None) if y is None else y
+    if y is not None and torch.as_tensor(y).dim() == 0:
+        raise InputError(f"Graph {number}: y is one number, but level='node' needs {nodes}.")
+    if y is not None and len(y) != nodes:
+        raise InputError(
+            f"Graph {number}: y has {len(y)} rows for {nodes} nodes: with level='node' "
+            "give one row per node, or use level='graph'."
+        )
+    return y
+
+
+def _refuse_node_targets(y: Sequence[Any], sizes: Sequence[int]) -> None:
+    """If the sizes of `y` differ and equal the node counts, the targets are those of nodes."""
+    known = [
+        (torch.as_tensor(v).numel(), n) for v, n in zip(y, sizes, strict=True) if v is not None
+    ]
+    if len({width for width, _ in known}) > 1 and all(width == nodes for width, nodes in known):
+        raise InputError("Every graph's y has one row per node: use level='node'.")
+
+
+def _rows(name: str, values: Sequence[Any] | None, row_of_graph: bool = False) -> Tensor | None:
+    """The values of all graphs as one matrix; None if no graph has one."""
+    if values is None or all(value is None for value in values):
+        return None
+    rows: list[Tensor] = []
+    for number, value in enumerate(values):
+        if value is None:
+            raise InputError(
+                f"Graph {number} has no '{name}', but other graphs have: add it to all or to none."
+            )
+        tensor = torch.as_tensor(value)
+        if row_of_graph:
+            tensor = tensor.reshape(1, -1)
+        else:
+            tensor = tensor.flatten(1) if tensor.dim() > 1 else tensor[:, None]
+        if rows and tensor.size(1) != rows[0].size(1):
+            raise InputError(
+                f"Graph {number}: '{name}' has {tensor.size(1)} columns, "
+                f"but that of the first graph has {rows[0].size(1)}."
+            )
+        rows.append(tensor)
+    return torch.cat(rows)

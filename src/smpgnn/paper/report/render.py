@@ -1,0 +1,67 @@
+"""Fill the templates: the self-contained HTML page, and the Markdown of the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from smpgnn.paper.report import curves, words
+from smpgnn.paper.report.charts import svg
+from smpgnn.paper.report.collect import Report
+from smpgnn.paper.report.overview import overview
+
+#: The folder of the charts, relative to the Markdown file.
+FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page: its anchor, and the macro of sections.html that shows its content."""
+
+    name: str
+    title: str
+    kind: str
+    content: Any
+
+
+def page(report: Report) -> str:
+    """The HTML page."""
+    return _filled("page.html", report, overview=overview(report), sections=_sections(report))
+
+
+def markdown(report: Report) -> str:
+    """All tables with records. A cell reads 'ours ± spread (paper, difference)'."""
+    return _filled("results.md", report, figures=FIGURES)
+
+
+def _filled(template: str, report: Report, **values: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("smpgnn.paper.report"),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {one.__name__: one for one in (svg, *words.FILTERS)}
+    environment.globals["curves"] = curves
+    return environment.get_template(template).render(report=report, **values)
+
+
+def _sections(report: Report) -> list[Section]:
+    """The paper's tables, its figure, tables beyond the paper, costs, and what is not trained."""
+    sections = [Section(t.table.name, t.table.title, "one_table", t) for t in report.of_the_paper]
+    for losses in report.losses:
+        chosen = losses.selection
+        sections.append(Section(chosen.name, chosen.title, "losses", losses))
+    sections += [Section(t.table.name, t.table.title, "one_table", t) for t in report.beyond]
+    benchmarks = [*report.scaling, *report.timings]
+    others = [
+        Section("scaling", "Time and memory by graph size", "benchmarks", benchmarks),
+        Section("reduced", "Reduced runs: not comparable", "reduced", report.reduced),
+        Section("protocols", "How the networks were trained", "protocols", report.protocol_texts),
+        Section("to-come", "Not trained yet", "to_come", report.to_come),
+    ]
+    return sections + [section for section in others if section.content]

@@ -1,0 +1,94 @@
+"""Numbers and names as text: the filters of the templates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from smpgnn.paper.experiments.records import Record
+from smpgnn.paper.report.collect import TableReport
+
+
+def number(value: float, digits: int) -> str:
+    """A number with a proper minus sign; a network beyond float32 is an overflow."""
+    return f"{value:.{digits}f}".replace("-", "−") if math.isfinite(value) else "overflow"
+
+
+def signed(value: float, digits: int) -> str:
+    """A number with its sign; what rounds to zero has none."""
+    text = number(abs(value), digits)
+    return text if not text.strip("0.") else ("+" if value > 0 else "−") + text
+
+
+def setting(value: Any) -> str:
+    """A setting or a measured value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def mean(records: Sequence[Record], field: str) -> float:
+    """The mean of a field over records."""
+    return fmean(getattr(record, field) for record in records)
+
+
+def span(records: Sequence[Record], field: str, how: str) -> str:
+    """A field from its lowest to its highest value; one number if they read alike."""
+    values = [getattr(record, field) for record in records]
+    low, high = format(min(values), how), format(max(values), how)
+    return low if low == high else f"{low}–{high}"
+
+
+def distinct(records: Sequence[Record], field: str) -> str:
+    """The values of a text field."""
+    return ", ".join(sorted({getattr(record, field) or "unknown" for record in records}))
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its start."""
+    return text[0].upper() + text[1:]
+
+
+def formula(text: str) -> Markup:
+    """'n chi c^2' as HTML."""
+    shown = str(escape(text or "—")).replace("chi", "χ")
+    return Markup(re.sub(r"\^(\d)", r"<sup>\1</sup>", shown))
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is, in one cell of a table."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*|\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+
+
+def seeds_text(report: TableReport) -> str:
+    """How many seeds the cells have."""
+    numbers = {
+        len(report.summary(row.name, cell.name).records)
+        for row in report.table.rows
+        for cell in report.table.cells
+    } - {0}
+    if not numbers:
+        return "no runs"
+    low, high = min(numbers), max(numbers)
+    return f"{low} seed{'s' if low > 1 else ''} per cell" if low == high else f"{low} to {high} seeds"
+
+
+def missing_text(report: TableReport) -> str:
+    """Which rows are not trained yet; '' if none."""
+    return f"Not trained yet: {'; '.join(report.missing)}." if report.missing else ""
+
+
+FILTERS = (
+    number, signed, setting, mean, span, distinct, sentence, formula, plain,
+    seeds_text, missing_text,
+)  # fmt: skip
