@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from strategies import ODD, assert_same, cycle, make_case, path, randomize, undirected
+from sweep import sweep
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -167,7 +168,7 @@ def test_padding_does_not_show_to_what_is_found_in_graphs(
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", sweep(LOCAL, always=lambda name: name in ("local", "fast local")))
 def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
     compare_with_padded(name, training=True)
@@ -185,14 +186,14 @@ class NothingFromPython(TorchDispatchMode):
 
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
 @pytest.mark.parametrize(
-    ("name", "kernels"),
-    [
-        *((name, True) for name in NETWORKS),
-        *((name, False) for name in RIVALS),
-    ],
-    ids=lambda value: {True: "kernels", False: "plain"}.get(value, value),
+    ("name", "kernels", "training"),
+    sweep(
+        NETWORKS,
+        [True, False],
+        [True, False],
+        always=lambda name, kernels, training: kernels and (training or name not in RIVALS),
+    ),
 )
 def test_nothing_is_asked_of_the_cpu(
     name: str, kernels: bool, training: bool, monkeypatch: pytest.MonkeyPatch
