@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -37,12 +35,12 @@ def store_of(structures: list[Structure]) -> GraphStore:
 
 def built_rows(store: GraphStore, network: NetworkSpec) -> float:
     """The rows of the index itself, the mean over the layers."""
-    batch, count = store.batch(), network.num_layers
+    batch, count = store.batch(), network.options.num_layers
     topology = Topology.checked(
         batch.edge_index, batch.batch, num_nodes=batch.num_nodes, num_graphs=len(store)
     )
-    if network.identifiers != "neighborhood":
-        return ContextIndex.build(topology, network.identifiers, count).num_rows
+    if network.options.identifiers != "neighborhood":
+        return ContextIndex.build(topology, network.options.identifiers, count).num_rows
     grown = GrowingIndex.of(topology, count)
     rows = [grown.first.num_rows, *(layer.num_rows for layer in grown.layers)]
     return sum(rows) / len(rows)
@@ -70,7 +68,7 @@ def test_counts_are_about_those_of_the_index(
 def test_messages_are_counted_by_rows() -> None:
     store = store_of([cycle(8), path(3)])
     assert count_rows(store, spec("onehot")).tolist() == [[64, 128], [9, 12]]
-    nodes = replace(spec("onehot"), model="mpnn")
+    nodes = spec("onehot").changed(model="mpnn")
     assert count_rows(store, nodes).tolist() == [[8, 16], [3, 4]]
 
 
@@ -98,7 +96,7 @@ def test_the_search_ends_in_time(identifiers: str, monkeypatch: pytest.MonkeyPat
 def test_a_search_ends_when_no_ball_grows(identifiers: str) -> None:
     """Radii and depths beyond every graph cost no more than those that reach all of it."""
     store = store_of([*ODD.values(), path(7), cycle(8)])
-    far, near = (replace(spec(identifiers), context_radius=radius) for radius in (10**12, 20))
+    far, near = (spec(identifiers).changed(context_radius=radius) for radius in (10**9, 20))
     assert torch.equal(count_rows(store, far), count_rows(store, near))
     topology = Topology.checked(store.batch().edge_index, store.batch().batch)
     index = ContextIndex.build(topology, identifiers, 3, 10**12)
