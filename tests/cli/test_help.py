@@ -12,7 +12,8 @@ from commands import CYCLES, done, smpgnn
 from smpgnn import __version__
 from smpgnn.cli.main import build_parser
 from smpgnn.config.options import TASKS, from_config, read_config
-from smpgnn.config.settings import GROUPS, settings
+from smpgnn.config.setting import GROUPS
+from smpgnn.config.settings import settings
 
 VERBS = ("train", "evaluate", "predict", "explain", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]

@@ -13,7 +13,8 @@ from smpgnn.cli.interrupts import importing
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import TASKS, TrainOptions, ZincOptions, read_config, to_yaml
 from smpgnn.config.presets import PAPER, paper_preset
-from smpgnn.config.settings import DATA, RUN, settings, with_values
+from smpgnn.config.setting import DATA, RUN
+from smpgnn.config.settings import settings, with_values
 from smpgnn.errors import InputError, Terminated
 
 EXAMPLES = {

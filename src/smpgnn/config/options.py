@@ -10,17 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from smpgnn.config.network import NetworkOptions
-from smpgnn.config.settings import (
-    DATA,
-    HARDWARE,
-    OPTIMISER,
-    RUN,
-    Options,
-    nested,
-    option,
-    plain,
-    with_values,
-)
+from smpgnn.config.setting import DATA, HARDWARE, OPTIMISER, RUN, option
+from smpgnn.config.settings import Options, nested, plain, with_values
 from smpgnn.errors import InputError
 from smpgnn.yaml_files import read_yaml
 
