@@ -61,7 +61,9 @@ def test_help_of_molecules_starts_with_what_a_chemist_sets() -> None:
         "path", "--smiles-column", "--targets", "--task", "--split", "--split-column",
         "--split-fractions",
     ]  # fmt: skip
-    assert groups["training run"][:4] == ["--epochs", "--patience", "--seed", "--output"]
+    assert groups["training run"][:5] == [
+        "--metric", "--epochs", "--patience", "--seed", "--output",
+    ]  # fmt: skip
     assert groups["network"][0] == "--model"
     assert {"--lr", "--batch-size"} <= set(groups["optimiser"])
     assert "--device" in groups["hardware and memory"]

@@ -194,17 +194,15 @@ class TableOptions(TrainOptions):
     """Settings of training on your own data."""
 
     loss: str = option(
-        "auto", OPTIMISER, "auto: mae for numbers, cross-entropy for classes; huber and mae+huber "
-        "are for numbers, too",
+        "auto", OPTIMISER, "loss; auto: mae or cross-entropy",
         ("auto", *LOSSES["regression"], *LOSSES["classification"]),
     )  # fmt: skip
     class_weight: str = option(
-        "none", OPTIMISER, "weight of the classes in the loss; balanced: all classes count alike",
-        ("none", "balanced"),
+        "none", OPTIMISER, "weights of the classes in the loss; balanced: all count alike",
+        ("none", "balanced"), advanced=True,
     )  # fmt: skip
     metric: str = option(
-        "auto", RUN, "validation metric that chooses the best epoch; auto: rmse for numbers, "
-        "auc for classes",
+        "auto", RUN, "validation metric that chooses the model; auto: rmse or auc",
         ("auto", *METRICS["regression"], *METRICS["classification"]),
     )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
@@ -214,7 +212,9 @@ class TableOptions(TrainOptions):
     split_fractions: tuple[float, ...] = option(
         (0.8, 0.1, 0.1), DATA, "train, validation and test fractions"
     )
-    weight_column: str = option("", DATA, "column with the weight of each row in the loss")
+    weight_column: str = option(
+        "", DATA, "column with the weight of each row in the loss", advanced=True
+    )
     edge_features: bool = option(True, DATA, "use edge or bond features", advanced=True)
     network: NetworkOptions = nested(TrainOptions.network, message_residual=True)
     lr: float = _default("lr", 2e-3)

@@ -146,8 +146,10 @@ def classification_scores(logits: Tensor, target: Tensor) -> dict[str, Tensor]:
     hits, real, said = table.diag(), table.sum(1), table.sum(0)
     total, seen = real.sum(), real > 0
     positive = [1] if classes == 2 else torch.nonzero(seen).flatten().tolist()
-    order = [_ranks(_log_odds(logits, one)) / len(target) for one in positive]
-    rest = [(order[k], (target == one).long()) for k, one in enumerate(positive)]
+    # by rank, between 0 and 1: torchmetrics takes other numbers as logits and rounds them
+    rest = [
+        (_ranks(_log_odds(logits, one)) / len(target), (target == one).long()) for one in positive
+    ]
     found = {
         "mcc": _matthews(hits, real, said),
         "balanced_accuracy": (hits[seen] / real[seen]).mean(),
