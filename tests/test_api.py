@@ -10,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 import smpgnn
+from smpgnn.config.metrics import METRICS
 from smpgnn.errors import InputError
 from smpgnn.training.train import Result
 

@@ -10,6 +10,8 @@ import torch
 from recording import NothingFromPython
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 
+from smpgnn.capture.padded import Capacity, PaddedStore
+from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.store import GraphBatch
 from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 
@@ -44,3 +46,14 @@ def test_losses_ask_nothing_of_the_cpu(name: str, weighted: bool) -> None:
     with mode, NothingFromPython():
         task.make_objective()(output, batch).backward()
     assert output.grad is not None
+
+
+def test_padding_does_not_show_to_weighted_losses() -> None:
+    store = cycle_graphs(4, 12, 8, seed=0)
+    store = replace(store, weight=torch.arange(8.0).unsqueeze(1))
+    batch, _ = PaddedStore(store, Capacity.of(store, 4)).batch(torch.tensor([3, 5, 1, -1]))
+    assert batch.weight is not None
+    assert batch.weight[:, 0].tolist() == [3, 5, 1, 0]
+    task, output = Classification(class_weights=(0.7, 1.5)), torch.randn(4, 2)
+    expected = task.loss(output[:3], store.batch([3, 5, 1]))
+    assert float(task.loss(output, batch)) == pytest.approx(float(expected), rel=1e-5)

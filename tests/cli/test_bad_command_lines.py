@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "metric of numbers for classes": (
         "train molecules data.csv --targets kind --metric rmse --output out",
         "--metric rmse: is for numbers, but 'kind' has classes: choose auc, prauc, mcc, f1, bal"),
-    "no such metric": (TRAIN.format("data.csv") + " --metric best", "--metric: invalid choice: 'be"),
+    "no such metric": (TRAIN.format("data.csv") + " --metric best", "--metric: invalid choice: 'b"),
     "balanced numbers": (
         TRAIN.format("data.csv") + " --class-weight balanced",
         "--class-weight balanced: is for classes, but 'size' has numbers: leave it out."),

@@ -71,7 +71,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         metrics = _evaluate_test_split(model, arguments)
     if arguments.json:
         print(json.dumps(metrics, indent=1))
-    elif getattr(model.task, "metric_names", ()):
+    elif model.task.metric_names:
         print(metrics_table(model.task, {data or "test split": metrics}))
     else:
         values = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())

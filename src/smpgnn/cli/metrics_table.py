@@ -16,7 +16,7 @@ def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
 
     A metric without a value shows as '-'.
     """
-    metrics = tuple(getattr(task, "metric_names", ())) or tuple(next(iter(splits.values())))
+    metrics = task.metric_names or tuple(next(iter(splits.values())))
     rows = []
     for split, values in splits.items():
         rows.append((split, [values.get(metric) for metric in metrics]))

@@ -35,4 +35,4 @@ def read_weights(column: pd.Series[Any], source: str) -> Tensor:
             f"{source}, {place(column, row)}: the weight '{column.name}' is {text}, but must be a "
             f"number from 0 to {_LARGEST:g}."
         )
-    return torch.from_numpy(numbers).unsqueeze(1)
+    return torch.tensor(numbers).unsqueeze(1)

@@ -51,11 +51,11 @@ class Scores(Metric):
 
     def update(self, output: Tensor, target: Tensor) -> None:
         self.output.append(output.detach().float().clone())  # a captured step overwrites its output
-        self.target.append(target.detach().double())
+        self.target.append(target.detach().clone())
 
     def compute(self) -> dict[str, Tensor]:
         output, target = dim_zero_cat(self.output), dim_zero_cat(self.target)
-        return self.score(output.cpu().double(), target.cpu())
+        return self.score(output.cpu().double(), target.cpu().double())
 
 
 def collection(score: Score) -> MetricCollection:

@@ -22,11 +22,14 @@ class Task(ABC):
         monitor: the validation metric that selects the best weights.
         larger_is_better: whether larger values of it are better.
         tie: a metric that decides where it is equal, smaller is better; '': none.
+        metric_names: the metrics of your own data, the monitored one first; empty for the paper's
+            tasks and models of earlier versions, which have the metrics of that time.
     """
 
     monitor: str = ""
     larger_is_better: bool = False
     tie: str = ""
+    metric_names: tuple[str, ...] = ()
 
     def rank(self, values: Mapping[str, float]) -> tuple[float, float]:
         """How good these metrics are, for comparisons: smaller is better."""
@@ -86,14 +89,9 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class OneLevelTask(Task):
-    """Targets that all belong to graphs or all to nodes (`level`).
-
-    `metric_names` are the metrics of your own data, the monitored one first; it is empty for the
-    paper's tasks and models of earlier versions, which have the metrics of that time.
-    """
+    """Targets that all belong to graphs or all to nodes (`level`)."""
 
     level: str = "graph"
-    metric_names: tuple[str, ...] = ()
 
     @property
     @abstractmethod
