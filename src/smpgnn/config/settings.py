@@ -18,6 +18,9 @@ from smpgnn.errors import InputError, nearest, quoted
 
 #: Settings of earlier versions and the value that turned each off: files may still have it.
 REMOVED = {"announced_channels": 0, "source_marker": "own", "average": 0.0}
+#: Settings of earlier versions that have another name now, and values that changed with it.
+#: (Classifications had an objective, too, without a meaning.)
+RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {"objective": ("loss", {"mae": "auto"})}
 
 
 def nested(default: Options, helps: Mapping[str, str] | None = None, **changes: Any) -> Any:
@@ -72,10 +75,10 @@ def flat(options: Options) -> dict[str, Any]:
 def with_values(options: AnyOptions, values: Mapping[str, Any], where: str) -> AnyOptions:
     """Options with other values for some settings; `where` names their origin in errors.
 
-    Settings of earlier versions are ignored if they are turned off.
+    Settings of earlier versions get their new name, or are ignored if they are turned off.
     """
     known, given = settings(type(options)), {}
-    for name, value in values.items():
+    for name, value in renamed(values, known).items():
         if name in REMOVED and name not in known:
             if value != REMOVED[name]:
                 raise InputError(
@@ -86,6 +89,17 @@ def with_values(options: AnyOptions, values: Mapping[str, Any], where: str) -> A
             refuse_unknown([name], known, where, "key")
             given[name] = known[name].checked(value, where)
     return _replaced(options, given)
+
+
+def renamed(values: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The values with those of earlier versions under the names that are `known` now."""
+    known, found = set(known), dict(values)
+    for old, (new, changes) in RENAMED.items():
+        if old in found and old not in known and new in known:
+            value = found.pop(old)
+            value = changes.get(value, value) if isinstance(value, str) else value
+            found.setdefault(new, value)
+    return found
 
 
 def refuse_unknown(names: Iterable[str], known: Iterable[str], where: str, what: str) -> None:

@@ -11,15 +11,22 @@ from torch import Tensor
 
 from smpgnn.config.options import GraphsOptions, MoleculesOptions, TableOptions
 from smpgnn.data.base import Splits
-from smpgnn.data.fingerprint import Content, smiles_fingerprint, store_fingerprint, target_columns
+from smpgnn.data.fingerprint import (
+    Content,
+    smiles_fingerprint,
+    store_fingerprint,
+    target_columns,
+    weight_columns,
+)
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.splits import Split, given_split, random_split, scaffold_split, stratified_split
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, place
+from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
+from smpgnn.training.own_task import own_task
 from smpgnn.training.prepare import SPLITS, Prepared, assemble
 from smpgnn.training.run_data import RunData, SplitTable
-from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,12 +51,17 @@ def molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
     by_column = bool(options.split_column) and saved is None
     if by_column:
         columns.append(options.split_column)
+    if options.weight_column and options.weight_column not in columns:
+        columns.append(options.weight_column)
     frame = read_table(options.path, columns, separator=options.separator or None)
     targets = parse_targets(frame, options.targets, options.task, source=options.path)
     smiles = frame[options.smiles_column].tolist()
+    weight = None
+    if options.weight_column:
+        weight = read_weights(frame[options.weight_column], options.path)
     content = Content(
         options.path,
-        smiles_fingerprint(smiles, targets.values, targets.spec),
+        smiles_fingerprint(smiles, targets.values, targets.spec, weight, options.weight_column),
         lambda row: place(frame, row),
     )
     if saved is not None:
@@ -64,7 +76,11 @@ def molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
     kept = found.index.tolist()
     return _own_data(
         options,
-        replace(found.store, y=targets.values[found.index].float()),
+        replace(
+            found.store,
+            y=targets.values[found.index].float(),
+            weight=None if weight is None else weight[found.index].float(),
+        ),
         targets.spec,
         content,
         {"kind": "molecules", "smiles_column": options.smiles_column},
@@ -82,8 +98,12 @@ def graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
 
     if not options.path:
         raise InputError("graphs: name the file or folder, as in smpgnn train graphs FOLDER.")
-    if options.split_column and not options.targets:
-        raise InputError("--split-column: name the targets as well, with --targets.")
+    for name in ("split_column", "weight_column"):
+        if getattr(options, name) and not options.targets:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option}: name the targets as well, with --targets.")
+    if options.weight_column and options.level == "node":
+        raise InputError("--weight-column: is for targets of graphs: leave it out.")
     table = read_graphs(
         options.path,
         labels=options.labels or None,
@@ -96,11 +116,14 @@ def graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
             f"{options.path}: no target found: name one with --targets, "
             "or give a table with --labels."
         )
-    given = None
+    given, store, labels = None, table.store, options.labels or None
     if options.split_column and saved is None:
-        given = graph_values(options.path, options.split_column, labels=options.labels or None)
+        given = graph_values(options.path, options.split_column, labels=labels)
+    if options.weight_column:
+        column = graph_values(options.path, options.weight_column, labels=labels)
+        store = replace(store, weight=read_weights(column, labels or options.path).float())
     return prepare_store(
-        options, table.store, table.schema.targets, table.schema, given, saved, table.names
+        options, store, table.schema.targets, table.schema, given, saved, table.names
     )
 
 
@@ -124,9 +147,12 @@ def prepare_store(
         saved: what a run stores about its data, to continue it.
         names: of the graphs, for messages.
     """
+    if options.weight_column and store.weight is None:
+        raise InputError("weight_column: is for tables and files: leave it out.")
     if store.y is not None:
         store = replace(store, y=store.y.float())
-    columns, source = target_columns(targets), dict[str, Any](kind="graphs")
+    columns = (*target_columns(targets), *weight_columns(options.weight_column))
+    source = dict[str, Any](kind="graphs")
     if schema is not None:
         columns, source["schema"] = (*columns, *_attributes(schema)), schema.to_dict()
     content = Content(options_source(options), store_fingerprint(store, columns))
@@ -191,25 +217,16 @@ def _own_data(
                 f"{options_source(options)}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
             )
-    task = _task(options, targets, splits.train, level)
+    task, about = own_task(options, targets, splits, level)
     prepared = assemble(
-        options, splits, task, source, edge_features=options.edge_features, notes=notes
+        options,
+        _with_mean_weight_1(options, splits),
+        task,
+        source,
+        edge_features=options.edge_features,
+        notes=(*notes, *about),
     )
     return replace(prepared, own=content, table=table)
-
-
-def _task(options: TableOptions, targets: TargetSpec, train: GraphStore, level: str) -> Task:
-    if targets.task == "regression":
-        return Regression.fit(targets.names, train, level, options.objective)
-    if options.objective != "mae":
-        raise InputError(
-            f"--objective {options.objective}: is for regression, but '{targets.names[0]}' has "
-            "classes: leave it out."
-        )
-    if len(targets.names) == 1:
-        return Classification(name=targets.names[0], classes=targets.classes[0], level=level)
-    pairs = tuple((labels[0], labels[1]) for labels in targets.classes)
-    return MultiLabel(names=targets.names, classes=pairs, level=level)
 
 
 def options_source(options: TableOptions) -> str:
@@ -239,6 +256,22 @@ def _split(
     if single and store.y is not None:
         return stratified_split(store.y[:, 0], options.split_fractions, options.seed)
     return random_split(len(store), options.split_fractions, options.seed)
+
+
+def _with_mean_weight_1(options: TableOptions, splits: Splits) -> Splits:
+    """The splits with weights whose mean is 1 over the training rows with a known target."""
+    train = splits.train
+    if train.weight is None:
+        return splits
+    assert train.y is not None
+    mean = train.weight[~train.y.isnan().all(1)].mean()
+    if float(mean) == 0:
+        raise InputError(
+            f"{options_source(options)}: all training rows have the weight 0 in column "
+            f"'{options.weight_column}': give some rows a positive weight."
+        )
+    parts = vars(splits).values()
+    return Splits(*(replace(part, weight=part.weight / mean) for part in parts))
 
 
 def _split_nodes(options: TableOptions, store: GraphStore) -> Split:
