@@ -116,10 +116,11 @@ def test_other_targets_of_molecules(
     done("train", "molecules", data, "--targets", *targets, *SMALL, "--output", run)
     found = json.loads(done("evaluate", run, data, "--json").out)
     assert metrics <= found.keys()
-    assert len(found) == len(METRICS[kind]) * (1 + (len(targets) if len(targets) > 1 else 0))
+    assert len(found) == len(METRICS[kind]) * (1 if len(targets) == 1 else 1 + len(targets))
     assert set(json.loads(done("evaluate", run, "--json").out)) <= found.keys()
     shown = done("evaluate", run, data).out.splitlines()
-    assert [line.split()[0] for line in shown[2:]] == (targets if len(targets) > 1 else [])
+    several = targets if len(targets) > 1 else []
+    assert [line.split()[0] for line in shown[2:]] == several
     done("predict", run, data, "-o", out)
     frame = pd.read_csv(out)
     assert list(frame.columns) == [*molecules().columns, *columns]
@@ -160,7 +161,9 @@ def test_targets_of_nodes(home: Path, tmp_path: Path) -> None:
     found = json.loads(done("evaluate", run, home / "graphs", "--json").out)
     assert set(found) == {*METRICS["classification"]}
     # the graphs of the test split are rings, whose nodes have one class
-    assert done("evaluate", run).out.splitlines()[1].split()[:4] == ["test", "split", "-", "-"]
+    _, values, why = done("evaluate", run).out.splitlines()
+    assert values.split()[:4] == ["test", "split", "-", "-"]
+    assert why.startswith("-: no value, because all known targets are equal")
     done("predict", run, home / "graphs", "-o", out)
     frame = pd.read_csv(out)
     assert list(frame.columns) == [

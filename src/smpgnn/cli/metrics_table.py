@@ -14,7 +14,7 @@ _NONE = "-"
 def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
     """The metrics of some splits by their names; with several targets also those of each target.
 
-    A metric without a value shows as '-'.
+    A metric without a value shows as '-', and the last line says why.
     """
     metrics = task.metric_names or tuple(next(iter(splits.values())))
     rows = []
@@ -28,6 +28,8 @@ def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
     for label, values_of_row in rows:
         cells = zip(values_of_row, metrics, strict=True)
         lines.append(label.ljust(width) + "".join(_cell(shown(v), name) for v, name in cells))
+    if any(value is None for _, values in rows for value in values):
+        lines.append(f"{_NONE}: no value, because all known targets are equal (or none is known)")
     return "\n".join(lines)
 
 
