@@ -154,7 +154,7 @@ def test_other_data_are_refused(data: Path, change: Any, said: str) -> None:
 def test_the_saved_split_holds_and_not_a_new_one(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smpgnn.training import own_data as module
+    from smpgnn.training import own_splits as module
 
     made = train(data)
     written = (made.folder / "splits.csv").read_text()
