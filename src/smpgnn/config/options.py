@@ -206,9 +206,7 @@ class TableOptions(RegressionOptions):
     split: str = option("random", DATA, "how to split the data", SPLITS)
     split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")
-    split_fractions: tuple[float, ...] = option(
-        (0.8, 0.1, 0.1), DATA, "train, validation and test fractions"
-    )
+    split_fractions: tuple[float, ...] = option((0.8, 0.1, 0.1), DATA, "train, val, test fractions")
     edge_features: bool = option(True, DATA, "use edge or bond features", advanced=True)
     lr: float = _default("lr", 2e-3)
 

@@ -213,6 +213,9 @@ def _graphs_in_memory(
             )
     by_node = options.level == "node"
     store = graphs_from_pyg(items, level="node" if by_node else "graph")
+    masks = node_masks(items, store.num_nodes)
+    if masks:
+        _check_masks(options, own)
     target = store.y_node if by_node else store.y
     if target is None:
         raise InputError("data: the graphs have no targets: add 'y' to each.")
@@ -226,14 +229,12 @@ def _graphs_in_memory(
     values = targets.values
     store = replace(store, y_node=values) if by_node else replace(store, y=values)
     table, notes = (None if own is None else own(len(store))), tuple[str, ...]()
-    masks = node_masks(items, store.num_nodes)
     if masks:
-        _check_masks(options, table)
         table, notes = _of_masks(options, store, masks)
     return prepare_store(options, store, targets.spec, None, saved=saved, own=table, notes=notes)
 
 
-def _check_masks(options: GraphsOptions, own: SplitTable | None) -> None:
+def _check_masks(options: GraphsOptions, own: OwnSplit | None) -> None:
     """Refuse masks beside another split."""
     if options.level == "graph":
         raise InputError(
