@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smpgnn.api import train
+    from smpgnn.config.network import LayerOptions, NetworkOptions
     from smpgnn.contexts.context import LocalContext
     from smpgnn.contexts.index import ContextIndex
     from smpgnn.contexts.target_nodes import TargetLoader
@@ -28,11 +29,13 @@ _HOME = {
     "FastSMPLayer": "layers",
     "GraphExtractor": "pooling",
     "InputError": "errors",
+    "LayerOptions": "config.network",
     "LocalContext": "contexts.context",
     "Model": "inference.predict",
     "MPNN": "models",
     "MultiTaskMPNN": "models",
     "MultiTaskSMP": "models",
+    "NetworkOptions": "config.network",
     "NodeExtractor": "pooling",
     "SMP": "models",
     "SMPLayer": "layers",
@@ -53,10 +56,12 @@ __all__ = [
     "FastSMPLayer",
     "GraphExtractor",
     "InputError",
+    "LayerOptions",
     "LocalContext",
     "Model",
     "MultiTaskMPNN",
     "MultiTaskSMP",
+    "NetworkOptions",
     "NodeExtractor",
     "SMPLayer",
     "SetLinear",

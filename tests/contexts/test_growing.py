@@ -194,7 +194,7 @@ def test_an_index_for_more_layers_serves_and_one_for_fewer_does_not() -> None:
     case = make_case([path(9)])
     model = randomize(SMP(2, 1, 4, 2, identifiers="neighborhood", level="node"))
     assert_same(case.call(model, index=grown(case, 4)), case.call(model))
-    with pytest.raises(InputError, match="index holds identifiers for 1 layers"):
+    with pytest.raises(InputError, match="index is for 1 layers"):
         case.call(model, index=grown(case, 1))
     with pytest.raises(InputError, match="num_layers"):
         grown(case, 0)

@@ -89,7 +89,7 @@ def test_empty_graphs_at_the_end_are_counted() -> None:
 def test_too_small_a_radius_is_refused(identifiers: str) -> None:
     model = SMP(2, 1, 4, 3, identifiers=identifiers).double()
     batch = Batch.from_data_list([AddIdentifiers(identifiers, 2)(d) for d in data_of([path(6)])])
-    with pytest.raises(InputError, match="index holds identifiers for 2 layers"):
+    with pytest.raises(InputError, match="index is for 2 layers"):
         model(batch.x, batch.edge_index, batch=batch.batch, index=context_index(batch))
 
 

@@ -143,7 +143,7 @@ def grid(side: int) -> GraphStore:
         spec("fast-smp", "local", **NODES),
         spec("gat", hidden_channels=64, **NODES),
     ],
-    ids=lambda network: network.model,
+    ids=lambda network: network.options.model,
 )
 def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
     store = grid(40)

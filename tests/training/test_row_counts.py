@@ -37,12 +37,12 @@ def store_of(structures: list[Structure]) -> GraphStore:
 
 def built_rows(store: GraphStore, network: NetworkSpec) -> float:
     """The rows of the index itself, the mean over the layers."""
-    batch, count = store.batch(), network.num_layers
+    batch, count = store.batch(), network.options.num_layers
     topology = Topology.checked(
         batch.edge_index, batch.batch, num_nodes=batch.num_nodes, num_graphs=len(store)
     )
-    if network.identifiers != "neighborhood":
-        return ContextIndex.build(topology, network.identifiers, count).num_rows
+    if network.options.identifiers != "neighborhood":
+        return ContextIndex.build(topology, network.options.identifiers, count).num_rows
     grown = GrowingIndex.of(topology, count)
     rows = [grown.first.num_rows, *(layer.num_rows for layer in grown.layers)]
     return sum(rows) / len(rows)

@@ -68,7 +68,7 @@ Options = TypeVar("Options", bound=TrainOptions)
 
 
 def paper_preset(options: Options) -> Options:
-    """The settings of the paper's experiment, if the task is one of its three."""
+    """The options with the settings of the paper's experiment."""
     task = options.task_name()
     if task not in PAPER:
         raise InputError(f"--preset paper: the paper has no experiment '{task}': leave it out.")

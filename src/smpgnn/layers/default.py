@@ -152,9 +152,9 @@ class DefaultSMPLayer(SetMapLayer):
             update_residual=self.options.update_residual,
             terms=terms,
         )
-        return LocalContext(
-            index.divide(rows) if self.options.divide_update else rows, index.layout
-        )
+        if self.options.divide_update:
+            rows = index.divide(rows)
+        return LocalContext(rows, index.layout)
 
 
 @dataclass(frozen=True, eq=False)

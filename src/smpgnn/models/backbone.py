@@ -1,4 +1,4 @@
-"""The part that all networks share: from a batch of graphs to the contexts after each layer."""
+"""From a batch of graphs to the contexts after each layer, for all networks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Backbone(nn.Module):
         )
 
     def index(self, topology: Topology) -> ContextIndex:
-        """The rows of the contexts of these graphs under the scheme of the network."""
+        """The rows of the contexts of these graphs."""
         if self.identifiers == "nodes":
             return ContextIndex.of_nodes(topology)
         if self.identifiers == "neighborhood":
@@ -82,7 +82,7 @@ class Backbone(nn.Module):
         batch_size: int | None,
         index: ContextIndex | None,
     ) -> ContextIndex:
-        """Check the arguments of a call and build the index unless one is given."""
+        """Check the arguments of a call, and build the index unless it is given."""
         self._check_x(x)
         for name, given in (("x", x), ("edge_index", edge_index), ("batch", batch)):
             if isinstance(given, Tensor):
@@ -110,10 +110,10 @@ class Backbone(nn.Module):
         index: ContextIndex,
         read: Callable[[int, LocalContext], Any] = lambda number, context: context,
     ) -> list[Any]:
-        """What `read` returns for U⁽⁰⁾ and for the contexts after layers 1, …, L, in this order.
+        """The results of `read` for U⁽⁰⁾ and for the contexts after layers 1, …, L.
 
-        By default these are the contexts themselves. A `read` that returns less lets go of the rows
-        of a layer as soon as the next one has used them.
+        By default these are the contexts themselves. If `read` returns less, the rows of a layer
+        are freed as soon as the next layer has used them.
         """
         context = index.initial(x, self._dtype, self.options.features)
         found = [read(0, index.read(context, 0))]
@@ -128,7 +128,7 @@ class Backbone(nn.Module):
         return found
 
     def _assembled_weights(self) -> list[Any]:
-        """What `SMPLayer.assemble_weights` makes of all layers, if they are of one type."""
+        """The results of `SMPLayer.assemble_weights` if all layers have one type."""
         layers = list(self.layers)
         if len({type(layer) for layer in layers}) > 1:
             return [None] * len(layers)
@@ -154,17 +154,17 @@ class Backbone(nn.Module):
             new = layer(norm(context), here, y)
         if self.options.residual and new.num_channels == context.num_channels:
             new = new.with_rows(new.rows + context.rows)
-        # Padding must stay finite: batch norm sets it to zero, and so do some layers.
+        # Padding must remain finite; batch norm and some layers set it to zero.
         contained = layer.contained or isinstance(self.norms[-1], RowBatchNorm)
         if not contained and new.layout.unowned is not None:
             new = new.with_rows(new.rows.masked_fill(new.layout.unowned, 0.0))
-        # Extractors and the next norm need the statistics of the rows: one pass computes all.
+        # Extractors and the next norm need statistics of the rows: compute all in one pass.
         following = None if self.norm_after else self.norms[number : number + 1]
         squares = bool(following) and isinstance(following[0], RowBatchNorm)  # type: ignore[index]
         return new.measured(squares=self.training and squares)
 
     def extract(self, extractor: nn.Module, context: LocalContext, index: ContextIndex) -> Tensor:
-        """What an extractor reads; with checkpointing, one that works on all rows runs again."""
+        """The features of an extractor; with checkpointing, one on all rows is recomputed."""
         if self.options.checkpoint and isinstance(extractor, NodeExtractor | PooledNodeExtractor):
             features: Tensor = recomputed(extractor, [extractor], context, index)
         else:
@@ -178,10 +178,10 @@ class Backbone(nn.Module):
         edge_attr: Tensor | None,
         index: ContextIndex,
     ) -> Tensor:
-        """The node features that one extractor reads after each of L layers, [L, N, …].
+        """The node features of one extractor after each of L layers, [L, N, …].
 
-        A GPU reads them from all layers at once, to launch fewer kernels. That takes contexts with
-        the same rows, all of which are kept anyway for the backward pass.
+        On a GPU it reads all layers in one step, to launch fewer kernels. This needs contexts with
+        the same rows, and these are kept for the backward pass anyway.
         """
         if torch.is_grad_enabled() and not self.options.checkpoint:
             _, *layers = self(x, edge_attr, index)
@@ -242,7 +242,7 @@ class Backbone(nn.Module):
         same_edges = edge_index is topology.edge_index or torch.equal(
             edge_index.long(), topology.edge_index
         )
-        same_graphs = batch is None or batch is topology.batch  # the index knows it, too
+        same_graphs = batch is None or batch is topology.batch  # the index has it, too
         if batch is not None and not same_graphs:
             check_tensor("batch", batch)
             same_graphs = torch.equal(batch.long(), topology.batch)
@@ -254,8 +254,8 @@ class Backbone(nn.Module):
         wanted = self.options.context_radius if self.identifiers == "local" else None
         if index.table.context_radius != wanted:
             raise InputError(
-                f"index tells apart nodes within {_hops(index.table.context_radius)}, but this "
-                f"network within {_hops(wanted)}: build it with the same identifiers and "
+                f"index has a row per node within {_hops(index.table.context_radius)}, but this "
+                f"network needs {_hops(wanted)}: build it with the same identifiers and "
                 "context_radius."
             )
         if not (same_nodes and same_edges and same_graphs):
@@ -265,7 +265,7 @@ class Backbone(nn.Module):
             )
         if radius is not None and radius < self.options.num_layers:
             raise InputError(
-                f"index holds identifiers for {radius} layers, but the network has "
+                f"index is for {radius} layers, but the network has "
                 f"{self.options.num_layers}: build it for as many layers."
             )
 

@@ -1,4 +1,4 @@
-"""The network for several node and graph targets at once (architecture figure, right)."""
+"""The network for node targets and graph targets together (architecture figure, right)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ EXTRACTOR_CHANNELS = 32
 class MultiTaskSMP(Network):
     """Structural message-passing for node targets and graph targets of the same graphs.
 
-    After every layer a shared extractor gives node features, which (after a relu) a gated recurrent
-    unit adds to the state of the node. Node targets are read from the last state by a three-layer
-    perceptron; graph targets from a Set2Set of all states of a graph, with as many steps as a state
-    has channels, and a two-layer perceptron with batch norm.
+    After every layer a shared extractor computes node features, and a gated recurrent unit updates
+    the state of each node with them (after a relu). A three-layer perceptron maps the last states
+    to the node targets. A Set2Set over the states of a graph, with as many steps as a state has
+    channels, and a two-layer perceptron with batch norm give the graph targets.
 
     Args:
-        in_channels: node features; 0 for none.
-        node_channels: numbers to predict for each node.
-        graph_channels: numbers to predict for each graph.
+        in_channels: number of node features; 0: none.
+        node_channels: number of outputs per node.
+        graph_channels: number of outputs per graph.
         hidden_channels: width of the contexts.
         num_layers: number of layers.
-        layer, identifiers, edge_channels, options, changes: as in `SMP`. Unless told otherwise,
-            there is a batch norm, and the extracted features have 32 channels.
+        layer, identifiers, edge_channels, options, changes: as in `SMP`, but the default norm is
+            'batch', and the default width of extracted features 32.
         state_channels: width of the state of a node.
     """
 
@@ -115,7 +115,7 @@ class MultiTaskSMP(Network):
         """The state after the features of all L layers, [L, N, C] to [N, state_channels]."""
         w, v, b, c = self.recurrent.parameters()
         state = w.new_zeros(features.size(1), self.recurrent.hidden_size)
-        # Rounding to bfloat16 would add up over the steps: no autocast in here.
+        # No autocast: errors of bfloat16 would accumulate over the steps.
         with torch.autocast(features.device.type, enabled=False):
             for after_layer in features.to(w.dtype).unbind(0):
                 state = gru_cell(after_layer, state, (w, v, b, c))
@@ -123,9 +123,9 @@ class MultiTaskSMP(Network):
 
 
 class MultiTaskMPNN(MultiTaskSMP):
-    """The ablation of the paper: the frame and layers of `MultiTaskSMP` on node features.
+    """The ablation of the paper: `MultiTaskSMP` on node features instead of contexts.
 
-    Takes the arguments of `MultiTaskSMP`; `identifiers` has no meaning here.
+    The arguments are those of `MultiTaskSMP`; `identifiers` has no effect.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {

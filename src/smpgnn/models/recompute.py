@@ -1,4 +1,4 @@
-"""Recomputation: a part of a network keeps its input only and is run again for the gradient."""
+"""Gradient checkpointing: keep only the input of a module, and recompute the rest."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, RowBatchNorm, RowLayerN
 from smpgnn.layers.norm import NoNorm
 from smpgnn.pooling import NodeExtractor
 
-#: Modules that draw nothing at random, so that the state of the generator need not be kept.
+#: Modules without random numbers, for which the state of the generator need not be kept.
 _CERTAIN = (DefaultSMPLayer, FastSMPLayer, RowBatchNorm, RowLayerNorm, NoNorm, NodeExtractor)
 
 
 def recomputed(function: Callable[..., Any], modules: list[nn.Module], *arguments: Any) -> Any:
-    """function(*arguments), of which nothing is kept for the gradient but the arguments.
+    """function(*arguments), keeping only the arguments for the gradient.
 
-    In the backward pass the function is run a second time, with the same random numbers; what it
-    writes into the buffers of the `modules` (running statistics, counters) is written once only.
+    The backward pass runs the function again with the same random numbers, and without effect on
+    the buffers of the `modules` (running statistics, counters).
     """
     if not torch.is_grad_enabled():
         return function(*arguments)
@@ -36,9 +36,9 @@ def recomputed(function: Callable[..., Any], modules: list[nn.Module], *argument
 
 
 class _UnchangedBuffers:
-    """On exit the buffers of modules in training are what they were on entry.
+    """Restores the buffers of modules in training on exit.
 
-    Entered anew each time the function is run again: twice for second derivatives.
+    Entered each time the function runs again: twice for second derivatives.
     """
 
     def __init__(self, modules: list[nn.Module]) -> None:

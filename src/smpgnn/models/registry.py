@@ -1,4 +1,4 @@
-"""Networks by name: from plain numbers, as they stand in a saved model, to the module."""
+"""Networks by name: from plain values, as in a saved model, to the module."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from smpgnn.errors import InputError
 
 @dataclass(frozen=True)
 class NetworkSpec(Options):
-    """All that is needed to build a network: its options, and what the data decide.
+    """Everything needed to build a network: its options, and what the data determine.
 
-    `max_nodes` are those of the largest graph (for relational pooling), `usual_nodes` those of an
-    average training graph (for the readout 'scaled-sum').
+    `max_nodes` is the size of the largest graph (for relational pooling), `usual_nodes` the mean
+    size of training graphs (for the readout 'scaled-sum').
     """
 
     in_channels: int = 0
@@ -32,12 +32,12 @@ class NetworkSpec(Options):
     options: NetworkOptions = nested(NetworkOptions())
 
     def to_dict(self) -> dict[str, Any]:
-        """The flat view, as it stands in saved models."""
+        """The flat view, as in saved models."""
         return flat(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NetworkSpec:
-        """From the flat view, also that of models of earlier versions."""
+        """From the flat view, also of models of earlier versions."""
         return with_values(cls(), values, "spec")
 
     @property
@@ -45,7 +45,7 @@ class NetworkSpec(Options):
         return "node" if self.node_outputs and not self.graph_outputs else "graph"
 
     def build(self) -> nn.Module:
-        """The network, with fresh weights."""
+        """The network with new weights."""
         entry, options = MODELS[self.options.model], self.options
         if entry.name not in SMP_LAYERS:  # baselines have neither contexts nor options of layers
             usual = NetworkOptions()

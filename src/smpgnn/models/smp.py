@@ -1,4 +1,4 @@
-"""SMP: the network for one output a graph or a node (architecture figure, left)."""
+"""SMP: the network for graph targets or node targets (architecture figure, left)."""
 
 from __future__ import annotations
 
@@ -28,38 +28,41 @@ from smpgnn.pooling import (
 
 LEVELS = ("graph", "node")
 
-#: From U⁽⁰⁾ and the contexts after every layer to a result.
+#: Maps U⁽⁰⁾ and the contexts after every layer to a result.
 Reader = Callable[[list[LocalContext], ContextIndex], Tensor]
 
 
 class SMP(Network):
     r"""A structural message-passing network, called like a network of PyTorch Geometric.
 
-    Features are extracted from the contexts before the first and after every layer,
+    Extractors read the initial contexts and the contexts after every layer,
 
     .. math:: h = \text{Ext}_0(U^{(0)}) + \tfrac1L \sum_{l=1}^{L} \text{Ext}_l(U^{(l)}),
 
-    and pass a head: :math:`\text{Lin}(\text{dropout}(h + \text{relu}(\text{Lin}\, h)))`.
+    and a head maps their features to the result,
+
+    .. math:: \text{Lin}(\text{dropout}(h + \text{relu}(\text{Lin}\, h))).
 
     Args:
-        in_channels: number of node features; 0 for graphs without (then `x` is None).
-        out_channels: numbers to predict for each graph or node.
+        in_channels: number of node features; 0: none, and `x` is None.
+        out_channels: number of outputs per graph or node.
         hidden_channels: width of the contexts.
-        num_layers: number of layers, and with it how many hops a node can see.
-        layer: 'default' (perceptrons, edge features) or 'fast' (no edge features).
+        num_layers: number of layers; each reaches one hop further.
+        layer: 'default' (perceptrons, edge features) or 'fast' (no edge features); None: 'default'.
         identifiers: type of contexts. 'onehot' has n rows per context, 'coloring' (Algorithm 1)
-            fewer; 'neighborhood' has rows for visible nodes only and the same results as 'onehot';
-            'local' has rows for the nodes within `context_radius` hops and one for all others,
-            which is another network (not in the paper). A state dict loads under any of them.
-        edge_channels: number of edge features; 0 for none.
-        level: 'graph' (result [B, out_channels]) or 'node' ([N, out_channels]).
+            one per colour. 'neighborhood' has rows for visible nodes only and gives the same
+            results as 'onehot'. 'local' has rows for the nodes within `context_radius` hops and one
+            for all others; this is another network (not in the paper). The weights do not depend
+            on the type.
+        edge_channels: number of edge features; 0: none.
+        level: 'graph' (result [B, out_channels]) or 'node' (result [N, out_channels]).
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
-            an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. An instance
-            with weights of its own is shared by all extractors.
-        usual_nodes: nodes of a usual graph, the unit of the readout 'scaled-sum'.
-        options: size, contexts, norm, readout and layers of the network. Arguments given by name
-            have priority, and the class and `layer` decide instead of `options.model`.
-        changes: settings of `NetworkOptions` and `LayerOptions` by name: dropout, norm, residual,
+            an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. All extractors
+            share an instance that has weights.
+        usual_nodes: number of nodes of an average graph, the unit of the readout 'scaled-sum'.
+        options: size, contexts, norm, readout and layers of the network. Arguments by name have
+            priority, and the class and `layer` have priority over `options.model`.
+        changes: fields of `NetworkOptions` and `LayerOptions` by name: dropout, norm, residual,
             readout, towers, ….
     """
 
@@ -123,17 +126,17 @@ class SMP(Network):
         index: ContextIndex | None = None,
         reader: Reader | None = None,
     ) -> Tensor:
-        """One row of `out_channels` numbers for each graph or node.
+        """The outputs for each graph [B, out_channels] or node [N, out_channels].
 
         Args:
             x: node features [N, in_channels], or None.
             edge_index: senders and receivers [2, E].
             edge_attr: edge features [E, edge_channels], or None.
             batch: the graph of each node [N]; None for a single graph.
-            num_nodes: needed only where `x` and `batch` are None and the last nodes have no edge.
-            batch_size: number of graphs; needed only where the last ones are empty.
-            index: rows prepared beforehand (`smpgnn.context_index`), instead of anew in each call.
-            reader: computes the result from U⁽⁰⁾, …, U⁽ᴸ⁾ in place of the extractors and head.
+            num_nodes: needed only if `x` and `batch` are None and the last nodes have no edges.
+            batch_size: number of graphs; needed only if the last ones are empty.
+            index: the rows of the contexts (`smpgnn.context_index`); None: computed in this call.
+            reader: computes the result from U⁽⁰⁾, …, U⁽ᴸ⁾ instead of the extractors and the head.
         """
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
@@ -155,20 +158,20 @@ class SMP(Network):
         return self._result(first + torch.stack(after).mean(0))
 
     def values(self, context: LocalContext) -> NodeValues:
-        """What readouts of graphs take from each node of a context."""
+        """The values of each node that readouts of graphs pool."""
         readout = self.extractors[0]
         assert isinstance(readout, Readout)
         return readout.values(context)
 
     def pool(self, values: Sequence[NodeValues], index: ContextIndex) -> tuple[Tensor, Tensor]:
-        """Pool the `values` of U⁽⁰⁾, and those of all layers at once; homogeneous in U."""
+        """Pool the `values` of U⁽⁰⁾, and those of all layers in one step; homogeneous in U."""
         first, after = self.first_extractor, self.extractors[0]
         assert isinstance(first, Readout)
         assert isinstance(after, Readout)
         return first.pool(values[:1], index)[:, 0], after.pool(values[1:], index)
 
     def of_pooled(self, first: Tensor, after: Tensor) -> Tensor:
-        """The result from what `pool` gives."""
+        """The result from the two results of `pool`."""
         features = self.first_extractor.perceptron(first)  # type: ignore[operator]
         if len(self.extractors) == 1:
             features = features + self.extractors[0].perceptron(after).mean(1)  # type: ignore[operator]
@@ -184,11 +187,10 @@ class SMP(Network):
 
 
 class MPNN(SMP):
-    """The ablation of the paper: the frame and layers of `SMP` on node features, not contexts.
+    """The ablation of the paper: `SMP` on node features instead of contexts.
 
-    Takes the arguments of `SMP`; `layer='default'` is its MPNN, 'fast' its Fast MPNN. `identifiers`
-    and `pooling` have no meaning here: a node has one row, its features [1, x_i], and a graph the
-    mean of its nodes, or what `readout` says.
+    Each node has one row, [1, x_i]. The arguments are those of `SMP`; `layer='default'` is the
+    paper's MPNN, 'fast' its Fast MPNN. `identifiers` and `pooling` have no effect.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {

@@ -13,11 +13,10 @@ from smpgnn.errors import InputError
 from smpgnn.files import file_name
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.ops.backend import WIDEST
-from smpgnn.paper.experiments.names import pick
 from smpgnn.paper.experiments.paper import paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS, Reduction, run_options, same_settings
 from smpgnn.paper.experiments.protocol import settings_of as settings
-from smpgnn.paper.experiments.table import Row, Table
+from smpgnn.paper.experiments.table import Row, Table, pick
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES, find_table
 
 BEYOND = {
@@ -206,8 +205,8 @@ def test_a_reduction_changes_settings_and_is_true() -> None:
     assert (options.epochs, options.train_samples, options.test_samples) == (2, 300, 300)
     assert (options.network.hidden_channels, options.lr) == (8, 1e-4)
     for words, message in (
-        ({"hidden_channels": "wide"}, "--set hidden_channels=wide: must be like 32"),
-        ({"residual": "maybe"}, "--set residual=maybe: must be like True"),
+        ({"hidden_channels": "wide"}, "--set: hidden_channels must be a whole number, not 'wide'"),
+        ({"residual": "maybe"}, "--set: residual must be true or false, not 'maybe'"),
         ({"depth": "3"}, "--set: unknown key 'depth'"),
     ):
         with pytest.raises(InputError, match=message):

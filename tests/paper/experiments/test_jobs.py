@@ -132,9 +132,9 @@ def test_a_trial_that_diverges_is_a_result_and_a_final_that_does_is_an_error(
     choice = Choice(
         wanted.table, "GIN", "4-12", "modern", True, "rule", "accuracy", trials, 1e3, {}
     )
-    with pytest.raises(NextRate, match=r"all seeds take the next best rate, 0\.001\."):
+    with pytest.raises(NextRate, match=r"all seeds use the next best rate, 0\.001\."):
         perform(replace(wanted, options=again, choice=choice))
-    written = read_choice(choice_path(wanted.results, wanted.table, "GIN", "4-12", True))
+    written = read_choice(choice_path(wanted.request.results, wanted.table, "GIN", "4-12", True))
     assert written is not None
     assert written.chosen == 1e-3
     assert written.trials[1].error.startswith("in the training proper: training diverged")

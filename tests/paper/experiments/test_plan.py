@@ -43,7 +43,7 @@ def test_the_first_seed_of_everything_comes_first(tmp_path: Path) -> None:
 def test_the_rate_is_chosen_at_the_second_size_of_the_same_length(tmp_path: Path) -> None:
     found = plan(tmp_path, rows=("SMP",), cells=("6-56",), seeds=(0,))
     (pilot,) = found.pilots
-    assert pilot.training == "6-31"
+    assert pilot.key[2] == "6-31"
     assert [job.options.lr for job in pilot.trials] == [3e-4, 1e-3, 3e-3]
     assert {job.options.epochs for job in pilot.trials} == {5}
     assert len({job.folder for job in pilot.trials}) == 3

@@ -59,16 +59,16 @@ def test_after_a_training_has_diverged_the_next_best_is_taken() -> None:
 def test_trials_differ_in_the_rate_only_and_are_short() -> None:
     options = CyclesOptions(epochs=50, warmup_epochs=5.0, seed=7)
     trials = trial_options(options, Search((1e-3, 1e-2), share=0.2), ROW)
-    assert [o.lr for o in trials.options] == [1e-3, 1e-2]
-    assert {(o.epochs, o.warmup_epochs, o.seed) for o in trials.options} == {(10, 1.0, 0)}
-    assert "20% of the epochs" in trials.rule
-    assert len({settings_hash(o) for o in trials.options}) == 2
+    assert [o.lr for o in trials] == [1e-3, 1e-2]
+    assert {(o.epochs, o.warmup_epochs, o.seed) for o in trials} == {(10, 1.0, 0)}
+    assert "20% of the epochs" in Search((1e-3,), share=0.2).rule
+    assert len({settings_hash(o) for o in trials}) == 2
     assert settings_hash(options, 1) != settings_hash(options, 2)
 
 
 def test_readouts_are_tried_with_every_rate_unless_the_row_has_its_own() -> None:
     search = Search((1e-3, 1e-2), readouts=("mean", "max"))
-    trials = trial_options(CyclesOptions(), search, ROW).options
+    trials = trial_options(CyclesOptions(), search, ROW)
     assert [(o.network.readout, o.lr) for o in trials] == [
         ("mean", 1e-3),
         ("mean", 1e-2),
@@ -77,7 +77,7 @@ def test_readouts_are_tried_with_every_rate_unless_the_row_has_its_own() -> None
     ]
     summed = CyclesOptions().changed(readout="sum")
     own = trial_options(summed, search, Row("x", "gin", {"readout": "sum"}))
-    assert [(o.network.readout, o.lr) for o in own.options] == [("sum", 1e-3), ("sum", 1e-2)]
+    assert [(o.network.readout, o.lr) for o in own] == [("sum", 1e-3), ("sum", 1e-2)]
     same = tuple(Trial(1e-3, 0.5, 1, 2, readout=readout) for readout in ("mean", "max"))
     assert best_trial(same, True, 1e-3).readout == "mean"
 

@@ -53,11 +53,11 @@ def plan(folder: Path) -> Plan:
 def choose_the_huge_one(pilot: Pilot) -> None:
     """As if it had gone well in the trials."""
     first = pilot.trials[0]
-    names = pilot.table, pilot.row, pilot.training, first.protocol
+    names = *pilot.key, first.request.protocol
     trials = (Trial(GOOD, 70.0, 1, 1, readout="max"), Trial(HUGE, 90.0, 1, 1, readout="max"))
     config = {k: v for k, v in settings_of(first.options).items() if k not in CHOSEN}
     choice = Choice(*names, True, pilot.rule, "accuracy", trials, HUGE, config, "max")
-    write_choice(first.results, choice)
+    write_choice(first.request.results, choice)
 
 
 def run(folder: Path, jobs: int) -> tuple[Summary, str]:
@@ -71,10 +71,10 @@ def test_all_seeds_take_the_next_best_rate(tmp_path: Path) -> None:
     choose_the_huge_one(pilot)
     summary, notes = run(tmp_path, jobs=2)
     assert (summary.done, summary.left, summary.failed) == (2, 0, ())
-    assert "training diverged at rate 1000: all seeds take the next best rate, 0.001." in notes
+    assert "training diverged at rate 1000: all seeds use the next best rate, 0.001." in notes
     records = read_records(tmp_path / "results")
     assert {record.seed: record.config["lr"] for record in records} == {0: GOOD, 1: GOOD}
-    choice = read_choice(choice_path(str(tmp_path / "results"), TABLE, ROW, pilot.training, True))
+    choice = read_choice(choice_path(str(tmp_path / "results"), TABLE, ROW, pilot.key[2], True))
     assert choice is not None
     assert choice.chosen == GOOD
     assert choice.trials[1].validation is None

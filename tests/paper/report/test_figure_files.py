@@ -63,7 +63,7 @@ def test_a_size_at_which_numbers_overflow_is_named(tmp_path: Path) -> None:
         record = made("graph_properties", "Fast SMP", "average", seed, -3.5, by_size=sizes)
         write(tmp_path, record)
     report = collect(tmp_path)
-    assert "| Fast SMP | −3.50 | overflow |\n\noverflow: with one of the seeds" in markdown(report)
+    assert "| Fast SMP | −3.50 | overflow |\n\noverflow: for at least one seed" in markdown(report)
     assert "nan" not in svg_file(figures(report)["extrapolation.svg"])
 
 
@@ -93,7 +93,7 @@ def test_losses_are_drawn_with_the_time_of_an_epoch(tmp_path: Path) -> None:
     ]
     record = report.records[0]
     time = f"{record.seconds_per_epoch:.3g} s"
-    beside = f"{record.jobs} at a time"
+    beside = f"{record.jobs} side by side"
     shown = {row[0].strip(): [" ".join(cell.split()) for cell in row[1:]] for row in rows}
     assert shown["SMP"] == [f"{time} {beside}", f"{time} {beside}", "—"]
     assert shown["Ring-GNN"] == ["—"] * 3

@@ -250,7 +250,7 @@ def test_costs_are_a_line_a_row(tmp_path: Path) -> None:
     text = markdown(collect(tmp_path))
     assert (
         "| SMP | 3 | 1,234–5,678 | 3–4 | 2–7.5 | 20–3,000 (whole process) "
-        "| a processor, 1–2 at a time |\n"
+        "| a processor, 1–2 side by side |\n"
     ) in text
     assert text.count("| a processor") == 1
 

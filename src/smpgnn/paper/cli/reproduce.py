@@ -80,21 +80,15 @@ def requests(arguments: argparse.Namespace) -> list[Request]:
         raise InputError(f"--minutes {arguments.minutes}: must be 0 or more.")
     tables = list(TABLES) if arguments.tables == ["all"] else arguments.tables
     reduction = Reduction(arguments.epochs, arguments.samples, _pairs(arguments.set))
+    same = ("protocol", "search", "again", "results", "work_dir", "device", "data_dir", "jobs")
     return [
         Request(
             table=table,
             rows=tuple(arguments.rows),
             cells=tuple(arguments.cells),
             seeds=tuple(dict.fromkeys(arguments.seeds)),
-            protocol=arguments.protocol,
             reduction=reduction,
-            search=arguments.search,
-            again=arguments.again,
-            results=arguments.results,
-            work_dir=arguments.work_dir,
-            device=arguments.device,
-            data_dir=arguments.data_dir,
-            jobs=arguments.jobs,
+            **{name: getattr(arguments, name) for name in same},
         )
         for table in tables
     ]
@@ -137,14 +131,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
 
 def _print_plan(plan: Plan) -> None:
-    for pilot in plan.pilots:
-        if pilot.choice is not None:
-            continue
+    for pilot in plan.searches:
         rates = ", ".join(f"{job.options.lr:g}" for job in pilot.trials)
-        epochs = pilot.trials[0].options.epochs
-        print(
-            f"choose  {pilot.table}: {pilot.row}, {pilot.training}: {rates}, {epochs} epochs each"
-        )
+        print(f"choose  {pilot.label}: {rates}, {pilot.trials[0].options.epochs} epochs each")
     for final in plan.finals:
         job = final.job
         if final.answered:
@@ -154,7 +143,7 @@ def _print_plan(plan: Plan) -> None:
             state, more = ("begun", f", {before} of") if before else ("open", ",")
             more += f" {job.options.epochs} epochs"
         print(f"{state:<7} {job.label}{more}")
-    trials = sum(len(pilot.trials) for pilot in plan.pilots if pilot.choice is None)
+    trials = sum(len(pilot.trials) for pilot in plan.searches)
     print(
         f"{len(plan.finals)} trainings: {len(plan.finals) - len(plan.open)} answered by records, "
         f"{len(plan.open)} to do; {trials} short ones to choose learning rates."

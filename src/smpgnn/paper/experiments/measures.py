@@ -1,10 +1,8 @@
-"""From a trained network to the values of the cells that its training answers."""
+"""From a trained network to the values of the cells of its training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, cast
 
 from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions
@@ -19,15 +17,12 @@ from smpgnn.training.saved import pick_device
 from smpgnn.training.steps import EvaluationStep
 from smpgnn.training.train import Result
 
-PERCENT = 100.0
-_TARGETS = ("dist", "ecc", "lap", "conn", "diam", "rad")
-
 
 @dataclass(frozen=True)
 class Score:
-    """The value of a cell on the test data, and that on the validation data.
+    """The value of a cell on the test data and on the validation data.
 
-    `by_size` is the former and how it goes on with larger graphs, where it was measured.
+    `by_size` has values on larger graphs, too, if they were measured.
     """
 
     test: float
@@ -36,8 +31,8 @@ class Score:
 
 
 def scale_of(table: Table) -> float:
-    """What the metric of training is multiplied with to be in the unit of the table."""
-    return PERCENT if table.measure in ("accuracy", "sizes") else 1.0
+    """The factor between the metric of training and the unit of the table."""
+    return 100.0 if table.measure in ("accuracy", "sizes") else 1.0
 
 
 def measure(
@@ -48,106 +43,74 @@ def measure(
     result: Result,
     samples: int | None = None,
 ) -> dict[str, Score]:
-    """The score of each cell, by name; `samples` are the graphs to test a reduced run on."""
-    if table.measure == "targets by size":
-        return _targets_by_size(options, prepared, result, samples)
-    measures: dict[str, Callable[[TrainOptions, Prepared, Result], dict[str, Score]]] = {
-        "accuracy": _monitored,
-        "mae": _monitored,
-        "sizes": _sizes,
-        "targets": _targets,
-    }
-    scores = measures[table.measure](options, prepared, result)
-    cells = table.training(training).cells
-    if len(cells) == 1:
-        scores = {cells[0].name: next(iter(scores.values()))}
-    scale = scale_of(table)
+    """The score of each cell by name; `samples` is the number of test graphs of a reduced run."""
+    cells = [cell.name for cell in table.training(training).cells]
+    if table.measure.startswith("targets"):
+        by_size = table.measure == "targets by size"
+        return dict(zip(cells, _targets(options, prepared, result, by_size, samples), strict=True))
+    monitor, scale = result.saved.task.monitor, scale_of(table)
+    values = [result.test[monitor]]
+    if table.measure == "sizes":
+        values.insert(0, _at_training_size(options, result))
     return {
-        name: Score(scale * score.test, scale * score.validation) for name, score in scores.items()
+        cell: Score(scale * value, scale * result.validation[monitor])
+        for cell, value in zip(cells, values, strict=True)
     }
 
 
-def _monitored(options: TrainOptions, prepared: Prepared, result: Result) -> dict[str, Score]:
-    monitor = result.saved.task.monitor
-    return {monitor: Score(result.test[monitor], result.validation[monitor])}
-
-
-def _sizes(options: TrainOptions, prepared: Prepared, result: Result) -> dict[str, Score]:
-    """Accuracy on the largest size, and on the test graphs of the size of training."""
+def _at_training_size(options: TrainOptions, result: Result) -> float:
+    """Accuracy on the test graphs of the size of the training graphs."""
     from smpgnn.data.cycles import cycle_splits
 
     assert isinstance(options, CyclesOptions)
     near = cycle_splits(
         options.k,
         options.n,
-        balance="matched" if options.balance == "matched" else "independent",
+        balance=cast(Any, options.balance),
         seed=options.seed,
         train=1,
         val=1,
         test=options.test_samples,
     ).test
-    saved = result.saved
-    inside = evaluate_store(
-        saved.network,
-        saved.task,
-        near,
-        options.batch_size,
-        pick_device(options.device),
-        options.batch_rows,
+    saved, device = result.saved, pick_device(options.device)
+    found = evaluate_store(
+        saved.network, saved.task, near, options.batch_size, device, options.batch_rows
     )
-    monitor = saved.task.monitor
-    validation = result.validation[monitor]
-    return {
-        f"in {options.k}": Score(inside[monitor], validation),
-        f"out {options.k}": Score(result.test[monitor], validation),
-    }
+    return found[saved.task.monitor]
 
 
-def _targets(options: TrainOptions, prepared: Prepared, result: Result) -> dict[str, Score]:
-    """log10 MSE of each of the six targets, and their mean."""
-    parts = [
-        _by_target(result.saved.network, part, options)
-        for part in (prepared.splits.test, prepared.splits.val)
-    ]
-    test, validation = ([sum(part) / len(part), *part] for part in parts)
-    names = ("average", *_TARGETS)
-    return {name: Score(a, b) for name, a, b in zip(names, test, validation, strict=True)}
-
-
-def _targets_by_size(
-    options: TrainOptions, prepared: Prepared, result: Result, samples: int | None
-) -> dict[str, Score]:
-    """The same with curves that begin with the test graphs and go on to larger ones."""
+def _targets(
+    options: TrainOptions, prepared: Prepared, result: Result, by_size: bool, samples: int | None
+) -> list[Score]:
+    """log10 MSE: the mean of the six targets, then each of them."""
+    network, splits = result.saved.network, prepared.splits
+    test, validation = (_by_target(network, part, options) for part in (splits.test, splits.val))
+    if not by_size:
+        return [Score(*values) for values in zip(test, validation, strict=True)]
     assert isinstance(options, PropertiesOptions)
-    scores = _targets(options, prepared, result)
-    sizes = prepared.splits.test.num_nodes
+    sizes, values = splits.test.num_nodes, [test]
     least, most = [int(sizes.min())], [int(sizes.max())]
-    values = {name: [score.test] for name, score in scores.items()}
     for name, store in _larger(options.connected, samples).items():
         low, high = name.split("-")
         least.append(int(low))
         most.append(int(high))
-        found = _by_target(result.saved.network, store, options)
-        for target, value in zip(values, [sum(found) / len(found), *found], strict=True):
-            values[target].append(value)
-    return {
-        name: replace(score, by_size=BySize(tuple(least), tuple(most), tuple(values[name])))
-        for name, score in scores.items()
-    }
+        values.append(_by_target(network, store, options))
+    return [
+        Score(first, held_out, BySize(tuple(least), tuple(most), tuple(column)))
+        for first, held_out, column in zip(test, validation, zip(*values, strict=True), strict=True)
+    ]
 
 
-@lru_cache(maxsize=1)
 def _larger(connected: str, samples: int | None) -> dict[str, GraphStore]:
-    """Test graphs larger than those of training; of each five sizes `samples` for a reduced run."""
+    """Test graphs larger than those of training; for a reduced run so many of five sizes."""
     from smpgnn.data.properties import extrapolation_splits
 
-    if samples is None:
-        return extrapolation_splits(connected=cast(Any, connected)).larger
-    count = max(1, samples // 5)
-    return extrapolation_splits(connected=cast(Any, connected), graphs_per_size=count).larger
+    number = {} if samples is None else {"graphs_per_size": max(1, samples // 5)}
+    return extrapolation_splits(connected=cast(Any, connected), **number).larger
 
 
 def _by_target(network: Any, store: GraphStore, options: TrainOptions) -> list[float]:
+    """log10 MSE: the mean of the six targets, then each of them."""
     device = pick_device(options.device)
     metric = LogMSEBySize().to(device)
     step = EvaluationStep(network.to(device).eval(), store.to(device), options.batch_size)
@@ -155,4 +118,4 @@ def _by_target(network: Any, store: GraphStore, options: TrainOptions) -> list[f
         (nodes, graphs), batch = step(indices)
         metric.update(nodes.float(), graphs.float(), batch)
     values: list[float] = metric.by_target().tolist()
-    return values
+    return [sum(values) / len(values), *values]

@@ -1,4 +1,4 @@
-"""What has to be trained for some cells of a table, and what is answered already."""
+"""What to train for some cells of a table, and what records answer already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError
 from smpgnn.files import file_name
-from smpgnn.paper.experiments.names import pick
 from smpgnn.paper.experiments.protocol import (
     CHOSEN,
     PROTOCOLS,
@@ -20,20 +19,22 @@ from smpgnn.paper.experiments.protocol import (
 )
 from smpgnn.paper.experiments.records import (
     Choice,
-    Record,
     choice_path,
     read_choice,
     read_record,
     record_path,
 )
 from smpgnn.paper.experiments.search import settings_hash, trial_options
-from smpgnn.paper.experiments.table import Selection, Table, Training
+from smpgnn.paper.experiments.table import Row, Selection, Table, Training, pick
 from smpgnn.paper.experiments.tables import TABLES, find_table
+
+#: Table, row and training at which a learning rate is chosen.
+PilotKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asks for. Without rows or cells all of them are meant."""
+    """What a person asks for. No rows or no cells means all of them."""
 
     table: str
     rows: tuple[str, ...] = ()
@@ -49,21 +50,21 @@ class Request:
     data_dir: str = ""
     jobs: int = 1
 
+    @property
+    def reduced(self) -> bool:
+        return bool(self.reduction)
+
 
 @dataclass(frozen=True)
 class Job:
-    """One training for a worker: a trial of a rate, or what answers the cells of a training."""
+    """One training: a trial of a candidate, or the final training that yields cells."""
 
+    request: Request
     table: str
     row: str
     training: str
-    trial: bool
     options: TrainOptions
-    protocol: str
-    reduced: bool
-    samples: int | None
-    results: str
-    jobs: int
+    trial: bool = False
     choice: Choice | None = None
 
     @property
@@ -78,47 +79,58 @@ class Job:
         return Path(self.options.output)
 
     def epochs_done(self) -> int:
-        """Epochs that the run folder holds."""
+        """Epochs in the run folder."""
         try:
             with (self.folder / "metrics.csv").open("rb") as file:
                 return max(0, sum(1 for _ in file) - 1)
         except OSError:
             return 0
 
+    def chosen(self, choice: Choice) -> Job:
+        """The job with the chosen rate and readout."""
+        options = self.options.changed(lr=choice.chosen, readout=choice.chosen_readout)
+        return replace(self, options=options, choice=choice).placed()
+
+    def placed(self) -> Job:
+        """The job with its run folder, whose name depends on the settings."""
+        options = self.options
+        what = f"seed{options.seed}"
+        if self.trial:
+            what = f"search-{options.network.readout}-{options.lr:g}"
+        digest = settings_hash(options, self.trial, self.request.reduction.samples)
+        folder = Path(self.request.work_dir) / self.table / file_name(self.row)
+        output = str(folder / f"{self.training}-{what}-{digest}")
+        return replace(self, options=replace(options, output=output))
+
 
 @dataclass(frozen=True)
 class Pilot:
-    """The choice of rate and readout of one row: its trials, or the choice if it is made."""
+    """The search of one row: its trials, and the choice if there is one."""
 
-    table: str
-    row: str
-    training: str
+    key: PilotKey
     rule: str
     usual: float  # the rate of the protocol
     trials: tuple[Job, ...]
     choice: Choice | None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        return self.table, self.row, self.training
+    def label(self) -> str:
+        table, row, training = self.key
+        return f"{table}: {row}, {training}"
 
 
 @dataclass(frozen=True)
 class Final:
-    """A training that answers cells; `job` lacks the rate where a pilot has to choose it."""
+    """A training that yields cells; `job` lacks its rate as long as `pilot` has no choice."""
 
     job: Job
     answered: bool
-    pilot: tuple[str, str, str] | None
-
-    def with_choice(self, choice: Choice, work_dir: str) -> Job:
-        """The job with the rate that was chosen."""
-        return _chosen(self.job, choice, work_dir)
+    pilot: PilotKey | None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All trainings asked for; the pilots are those that finals still wait for."""
+    """All trainings of some requests, and the searches that they wait for."""
 
     finals: tuple[Final, ...]
     pilots: tuple[Pilot, ...]
@@ -128,11 +140,16 @@ class Plan:
     def open(self) -> tuple[Final, ...]:
         return tuple(final for final in self.finals if not final.answered)
 
+    @property
+    def searches(self) -> tuple[Pilot, ...]:
+        """The searches without a choice."""
+        return tuple(pilot for pilot in self.pilots if pilot.choice is None)
+
 
 def make_plan(requests: list[Request]) -> Plan:
-    """The plan for several requests; what two of them ask for stands in it once."""
+    """The plan for several requests, each training once."""
     finals: dict[tuple[str, str, str, int], Final] = {}
-    pilots: dict[tuple[str, str, str], Pilot] = {}
+    pilots: dict[PilotKey, Pilot] = {}
     for request in requests:
         for final, pilot in _finals(request):
             job = final.job
@@ -147,141 +164,106 @@ def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
     table = TABLES[found.table] if isinstance(found, Selection) else found
     known_rows = found.rows if isinstance(found, Selection) else [row.name for row in table.rows]
     known_cells = found.cells if isinstance(found, Selection) else [c.name for c in table.cells]
-    rows = pick(request.rows, known_rows, "--rows")
     cells = set(pick(request.cells, known_cells, "--cells"))
+    rows = pick(request.rows, known_rows, "--rows")
     homes = {row: TABLES[table.row(row).of or table.name] for row in rows}
     protocols = {home.name: _protocol(request, home) for home in homes.values()}
+    planners = [
+        _RowPlanner(request, home, home.row(row), protocols[home.name])
+        for row, home in homes.items()
+    ]
     for seed in request.seeds:
-        for row, home in homes.items():
+        for planner in planners:
             for training in table.trainings:
-                wanted = tuple(cell.name for cell in training.cells if cell.name in cells)
+                wanted = [cell.name for cell in training.cells if cell.name in cells]
                 if wanted:
-                    at, protocol = home.training(training.name), protocols[home.name]
-                    yield _final(request, home, row, at, wanted, seed, protocol)
+                    yield planner.final(training.name, wanted, seed)
 
 
 def _protocol(request: Request, table: Table) -> Protocol:
-    """The protocol of a request; full records of a table must all have the same one."""
+    """The protocol of a request, which all full records of a table must share."""
     protocol = PROTOCOLS[request.protocol]
-    if request.reduction:
+    if request.reduced:
         return protocol
     for path in sorted((Path(request.results) / table.name).glob("*/*-seed*.json")):
         record = read_record(path)
         if not record.reduced and record.protocol != protocol.name:
             raise InputError(
                 f"{path}: is of protocol '{record.protocol}', and all rows of a table share one: "
-                f"take --protocol {record.protocol}, or another --results."
+                f"use --protocol {record.protocol}, or another --results."
             )
     return protocol
 
 
-def _final(
-    request: Request,
-    table: Table,
-    row: str,
-    training: Training,
-    wanted: tuple[str, ...],
-    seed: int,
-    protocol: Protocol,
-) -> tuple[Final, Pilot | None]:
-    pilot = _pilot(request, table, row, training, protocol)
-    job = _job(request, table, row, training, seed, protocol)
-    if pilot is not None and pilot.choice is not None:
-        job = _chosen(job, pilot.choice, request.work_dir)
-    answered = True
-    for cell in wanted:
-        path = record_path(request.results, table.name, row, cell, seed)
-        if not (path.exists() and _answers(path, job, request, searched=pilot is not None)):
-            answered = False
-    return Final(job, answered, None if pilot is None else pilot.key), pilot
+class _RowPlanner:
+    """The trainings of one row in the table that trains it."""
 
+    def __init__(self, request: Request, table: Table, row: Row, protocol: Protocol) -> None:
+        self.request, self.table, self.row, self.protocol = request, table, row, protocol
+        searches = request.search and "lr" not in request.reduction.settings
+        self.search = protocol.search.get(table.name) if searches else None
 
-def _answers(path: Path, job: Job, request: Request, *, searched: bool) -> bool:
-    """Whether the record is of this job; one that must not be replaced is refused."""
-    record = read_record(path)
-    if _same(record, job, searched):
-        # one of a rate that was chosen before, with which another seed diverged, is made anew
-        return job.choice is None or same_settings(record.config, job.options, ())
-    if job.reduced and not record.reduced:
-        raise InputError(
-            f"{path}: is of a full run, which a reduced one never replaces: take another --results."
+    def final(self, name: str, cells: list[str], seed: int) -> tuple[Final, Pilot | None]:
+        training = self.table.training(name)
+        job, pilot = self._job(training, seed), self._pilot(training)
+        if pilot is not None and pilot.choice is not None:
+            job = job.chosen(pilot.choice)
+        paths = [
+            record_path(self.request.results, self.table.name, self.row.name, cell, seed)
+            for cell in cells
+        ]
+        answered = [path.exists() and self._answers(path, job) for path in paths]
+        return Final(job, all(answered), None if pilot is None else pilot.key), pilot
+
+    def _job(self, training: Training, seed: int) -> Job:
+        request = self.request
+        options = run_options(
+            self.table, self.row, training, self.protocol, seed, request.reduction
         )
-    if record.reduced == job.reduced and not request.again:
-        raise InputError(
-            f"{path}: was made with other settings: take another --results, or add --again to "
-            "train it anew."
+        options = replace(options, device=request.device, data_dir=request.data_dir)
+        return Job(request, self.table.name, self.row.name, training.name, options).placed()
+
+    def _pilot(self, training: Training) -> Pilot | None:
+        if self.search is None:
+            return None
+        at = self.table.training(training.pilot)
+        base = self._job(at, 0)
+        jobs = tuple(
+            replace(base, options=options, trial=True).placed()
+            for options in trial_options(base.options, self.search, self.row)
         )
-    return False
+        key = self.table.name, self.row.name, at.name
+        choice = read_choice(choice_path(self.request.results, *key, self.request.reduced))
+        if choice is not None and not (
+            choice.protocol == self.protocol.name
+            and choice.rule == self.search.rule
+            and [(trial.lr, trial.readout) for trial in choice.trials]
+            == [(job.options.lr, job.options.network.readout) for job in jobs]
+            and same_settings(choice.config, jobs[0].options, CHOSEN)
+        ):
+            choice = None
+        return Pilot(key, self.search.rule, base.options.lr, jobs, choice)
 
-
-def _same(record: Record, job: Job, searched: bool) -> bool:
-    if (record.protocol, record.reduced, record.samples) != (
-        job.protocol,
-        job.reduced,
-        job.samples,
-    ):
+    def _answers(self, path: Path, job: Job) -> bool:
+        """Whether the record is of this job; refuse one that must not be replaced."""
+        record, request = read_record(path), self.request
+        without = () if self.search is None else CHOSEN
+        if (
+            (record.protocol, record.reduced, record.samples)
+            == (self.protocol.name, request.reduced, request.reduction.samples)
+            and (record.search is None) == (self.search is None)
+            and same_settings(record.config, job.options, without)
+        ):
+            # if another seed diverged with this rate, it is trained again with the next best one
+            return job.choice is None or same_settings(record.config, job.options)
+        if request.reduced and not record.reduced:
+            raise InputError(
+                f"{path}: is of a full run, which a reduced one never replaces: use another "
+                "--results."
+            )
+        if record.reduced == request.reduced and not request.again:
+            raise InputError(
+                f"{path}: was made with other settings: use another --results, or add --again to "
+                "train it anew."
+            )
         return False
-    if searched != (record.search is not None):
-        return False
-    return same_settings(record.config, job.options, CHOSEN if searched else ())
-
-
-def _pilot(
-    request: Request, table: Table, row: str, training: Training, protocol: Protocol
-) -> Pilot | None:
-    search = protocol.search.get(table.name)
-    if search is None or not request.search or "lr" in request.reduction.settings:
-        return None
-    at = table.training(training.pilot)
-    base = _job(request, table, row, at, 0, protocol)
-    trials = trial_options(base.options, search, table.row(row))
-    jobs = tuple(
-        _placed(replace(base, options=options, trial=True), request.work_dir)
-        for options in trials.options
-    )
-    path = choice_path(request.results, table.name, row, at.name, base.reduced)
-    choice = read_choice(path)
-    if choice is not None and not (
-        choice.protocol == protocol.name
-        and choice.rule == trials.rule
-        and [(trial.lr, trial.readout) for trial in choice.trials]
-        == [(job.options.lr, job.options.network.readout) for job in jobs]
-        and same_settings(choice.config, jobs[0].options, CHOSEN)
-    ):
-        choice = None
-    return Pilot(table.name, row, at.name, trials.rule, base.options.lr, jobs, choice)
-
-
-def _job(
-    request: Request, table: Table, row: str, training: Training, seed: int, protocol: Protocol
-) -> Job:
-    options = run_options(table, table.row(row), training, protocol, seed, request.reduction)
-    job = Job(
-        table=table.name,
-        row=row,
-        training=training.name,
-        trial=False,
-        options=replace(options, device=request.device, data_dir=request.data_dir),
-        protocol=protocol.name,
-        reduced=bool(request.reduction),
-        samples=request.reduction.samples,
-        results=request.results,
-        jobs=request.jobs,
-    )
-    return _placed(job, request.work_dir)
-
-
-def _chosen(job: Job, choice: Choice, work_dir: str) -> Job:
-    options = job.options.changed(lr=choice.chosen, readout=choice.chosen_readout)
-    return _placed(replace(job, options=options, choice=choice), work_dir)
-
-
-def _placed(job: Job, work_dir: str) -> Job:
-    """The job with its run folder, whose name has a part that follows from the settings."""
-    options = job.options
-    what = f"seed{options.seed}"
-    if job.trial:
-        what = f"search-{options.network.readout}-{options.lr:g}"
-    name = f"{job.training}-{what}-{settings_hash(options, job.trial, job.samples)}"
-    folder = Path(work_dir) / job.table / file_name(job.row) / name
-    return replace(job, options=replace(options, output=str(folder)))

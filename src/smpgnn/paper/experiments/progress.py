@@ -1,12 +1,11 @@
-"""How the trainings stand: a live table on a terminal, lines elsewhere."""
+"""The state of the trainings: a live table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
-from types import TracebackType
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.live import Live
@@ -14,30 +13,18 @@ from rich.table import Table as RichTable
 
 from smpgnn.paper.experiments.runner import Task
 
-_EVERY = 60.0  # seconds between two lines about what is running
+_EVERY = 60.0  # seconds between two lines about running trainings
 
 
-class Display(Protocol):
-    """What a runner tells about its tasks."""
-
-    def __enter__(self) -> Display: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def show(self, tasks: list[Task]) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-def display() -> Display:
-    """The one that fits the place that the output goes to."""
-    console = Console(file=sys.stderr)
-    return LiveTable(console) if console.is_terminal else PlainLines(console)
+@contextmanager
+def display() -> Iterator[PlainLines]:
+    """The display that fits the place of the output."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield PlainLines(console)
+        return
+    with Live(console=console, refresh_per_second=2, transient=False) as live:
+        yield LiveTable(console, live)
 
 
 def counts(tasks: list[Task]) -> str:
@@ -60,61 +47,34 @@ def standing(task: Task) -> str:
 
 
 class PlainLines:
-    """A line for each start and end, and now and then one for what is running."""
+    """A line for each start and end, and from time to time one for all running trainings."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._start = self._said = time.monotonic()
 
-    def __enter__(self) -> PlainLines:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
     def show(self, tasks: list[Task]) -> None:
+        """Show all tasks; called several times a second."""
         now = time.monotonic()
-        if now - self._said < _EVERY:
-            return
-        self._said = now
-        running = [
-            f"{task.job.label}: {standing(task)}" for task in tasks if task.state == "running"
-        ]
-        self.note("; ".join([counts(tasks), *running]))
+        if now - self._said >= _EVERY:
+            self._said = now
+            running = [task for task in tasks if task.state == "running"]
+            lines = [f"{task.job.label}: {standing(task)}" for task in running]
+            self.note("; ".join([counts(tasks), *lines]))
 
     def note(self, text: str) -> None:
+        """Show the start, end or failure of a task."""
         passed = time.monotonic() - self._start
-        self.console.print(
-            f"[{passed:5.0f} s] {text}", highlight=False, markup=False, soft_wrap=True
-        )
+        line = f"[{passed:5.0f} s] {text}"
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-class LiveTable:
-    """What runs, what failed, what comes next and what is done, redrawn in place.
+class LiveTable(PlainLines):
+    """A table of running, failed, waiting and finished trainings, as many as fit the window."""
 
-    As much of it as the window holds; what ends stays as a line above.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.live = Live(console=console, refresh_per_second=2, transient=False)
-
-    def __enter__(self) -> LiveTable:
-        self.live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.live.stop()
+    def __init__(self, console: Console, live: Live) -> None:
+        super().__init__(console)
+        self.live = live
 
     def show(self, tasks: list[Task]) -> None:
         table = RichTable(box=None, caption=counts(tasks), caption_justify="left")
@@ -122,11 +82,11 @@ class LiveTable:
         table.add_column("state")
         rank = ("running", "failed", "waiting", "done", "answered")
         listed = sorted(tasks, key=lambda task: rank.index(task.state))
-        room = max(4, self.console.height - 6)
-        for task in listed[:room]:
+        most = max(4, self.console.height - 6)
+        for task in listed[:most]:
             table.add_row(task.job.label, standing(task))
-        if len(listed) > room:
-            table.add_row(f"and {len(listed) - room} more", "")
+        if len(listed) > most:
+            table.add_row(f"and {len(listed) - most} more", "")
         self.live.update(table)
 
     def note(self, text: str) -> None:

@@ -1,19 +1,20 @@
-"""How the rows of a table are trained: two protocols, by name, as data.
+"""How the rows of a table are trained: two protocols by name, and the settings of a training.
 
 All rows of a table share the protocol: optimiser, schedule, epochs, batches. Under `modern` the
-learning rate of every row, SMP's too, is chosen by one rule on held-back training data
+learning rate of every row, also of SMP, is chosen on held-out training data
 (`smpgnn.paper.experiments.search`).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from smpgnn.config.options import TASKS, TrainOptions
 from smpgnn.config.presets import PAPER as PAPER_PRESETS
-from smpgnn.config.settings import REMOVED, flat, plain, with_values
-from smpgnn.errors import InputError
+from smpgnn.config.settings import REMOVED, plain, with_values
 from smpgnn.paper.experiments.table import Row, Table, Training
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.training.run_folder import PLACE
@@ -21,19 +22,28 @@ from smpgnn.training.run_folder import PLACE
 
 @dataclass(frozen=True)
 class Search:
-    """Rates to try, and the share of the epochs that each trial gets.
+    """Rates to try, and the share of the epochs of each trial.
 
-    With `readouts` each rate is tried with each of them, unless a row has a readout of its own.
+    With `readouts`, each rate is tried with each of them, except for rows with a readout of their
+    own.
     """
 
     rates: tuple[float, ...]
     share: float = 0.2
     readouts: tuple[str, ...] = ()
 
+    @property
+    def rule(self) -> str:
+        """The rule in words, as records have it."""
+        return (
+            "best value on held-back training graphs (two of twenty) after "
+            f"{self.share:.0%} of the epochs, seed 0"
+        )
+
 
 @dataclass(frozen=True)
 class Protocol:
-    """Settings by table, and of single trainings; where there is no search the rate is given."""
+    """Settings by table, and of single trainings; a table without a search has one rate."""
 
     name: str
     text: str
@@ -42,7 +52,7 @@ class Protocol:
     search: dict[str, Search] = field(default_factory=dict)
 
 
-#: What the search of a learning rate may choose with it.
+#: Settings that the search chooses.
 CHOSEN = ("lr", "readout")
 
 _MODERN: dict[str, Any] = {
@@ -77,7 +87,7 @@ _ZINC: dict[str, Any] = {
     "extractor_channels": 64,
 }
 _CYCLES = Search(rates=(3e-4, 1e-3, 3e-3), readouts=("mean", "max"))
-#: Tables whose rows differ in small things only, and all have the rate of the protocol.
+#: Tables whose rows differ little and all have the rate of the protocol.
 _ONE_RATE = ("zinc_parts", "zinc_recipe", "properties_parts")
 _SEARCH = {
     "cycles": _CYCLES,
@@ -93,9 +103,9 @@ PROTOCOLS: dict[str, Protocol] = {
     ),
     "modern": Protocol(
         name="modern",
-        text="AdamW, warm-up and cosine, batches of 64 (graph properties: 32, ZINC: 128); the "
-        "learning rate of each row, for cycles whether a baseline joins nodes by mean or maximum, "
-        "is chosen on held-back training data",
+        text="AdamW, cosine schedule with warm-up, batches of 64 (graph properties: 32, ZINC: "
+        "128); the learning rate of each row, and for cycles the readout of each baseline (mean or "
+        "max), is chosen on held-back training data",
         settings={
             "cycle_detection": {**_MODERN, "epochs": 25, "lr": 1e-3},
             "cycle_generalization": {**_MODERN, "epochs": 25, "lr": 1e-3},
@@ -110,7 +120,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "zinc_parts": {**_ZINC, "epochs": 60},
             "zinc_recipe": {**_ZINC, "epochs": 80, "lr": 4e-3},
         },
-        # with fewer graphs an epoch has fewer steps
+        # fewer graphs mean fewer steps per epoch
         by_training={
             "cycle_less_data": {
                 "200": {"epochs": 200},
@@ -128,7 +138,10 @@ PROTOCOLS: dict[str, Protocol] = {
 
 @dataclass(frozen=True)
 class Reduction:
-    """What makes a run smaller than the table asks for; a record of it is marked `reduced`."""
+    """What makes a run smaller than in the table; its records are marked `reduced`.
+
+    `settings` are words of the command line.
+    """
 
     epochs: int | None = None
     samples: int | None = None
@@ -146,7 +159,7 @@ def run_options(
     seed: int,
     reduction: Reduction,
 ) -> TrainOptions:
-    """All settings of one training; the later win: task, protocol, table, row, reduction."""
+    """All settings of one training: of task, protocol, training and row; later ones win."""
     values: dict[str, Any] = {
         **_of_table(protocol.settings, table),
         **training.settings,
@@ -155,7 +168,6 @@ def run_options(
         **row.settings,
         "seed": seed,
     }
-    start = TASKS[table.task]()
     if reduction.epochs is not None:
         if "warmup_epochs" in values:
             values["warmup_epochs"] *= min(1.0, reduction.epochs / values["epochs"])
@@ -164,13 +176,22 @@ def run_options(
         count = values.get("train_samples", reduction.samples)
         values["train_samples"] = min(count, reduction.samples)
         values["test_samples"] = reduction.samples
-    options = with_values(start, values, f"{table.name}, {row.name}")
-    return with_values(options, _typed(options, reduction.settings), "--set")
+    options = with_values(TASKS[table.task](), values, f"{table.name}, {row.name}")
+    given = {name: _parsed(word) for name, word in reduction.settings.items()}
+    return with_values(options, given, "--set")
 
 
 def _of_table(settings: dict[str, dict[str, Any]], table: Table) -> dict[str, Any]:
-    """What is set for a table, else for the one that it is like."""
+    """The settings for a table, or for the one that it is like."""
     return settings.get(table.name, settings.get(table.like, {}))
+
+
+def _parsed(word: str) -> Any:
+    """A word of the command line as a number, true or false, or text."""
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
 
 
 def settings_of(options: TrainOptions) -> dict[str, Any]:
@@ -178,29 +199,14 @@ def settings_of(options: TrainOptions) -> dict[str, Any]:
     return {name: value for name, value in plain(options).items() if name not in PLACE}
 
 
-def same_settings(config: dict[str, Any], options: TrainOptions, without: tuple[str, ...]) -> bool:
-    """Whether a stored config is of these options; what it lacks counts as its default."""
-    defaults = settings_of(type(options)())
-    if any(config.get(name, off) != off for name, off in REMOVED.items()):
-        return False
+def same_settings(
+    config: dict[str, Any], options: TrainOptions, without: Collection[str] = ()
+) -> bool:
+    """Whether a stored config is that of these options; missing settings have their default."""
+    defaults = {**settings_of(type(options)()), **REMOVED}
+    wanted = {**settings_of(options), **REMOVED}
     return all(
         config.get(name, defaults[name]) == value
-        for name, value in settings_of(options).items()
+        for name, value in wanted.items()
         if name not in without
     )
-
-
-def _typed(options: TrainOptions, words: dict[str, str]) -> dict[str, Any]:
-    """Words of the command line as values of the settings they name."""
-    values: dict[str, Any] = {}
-    current = flat(options)
-    for name, word in words.items():
-        now = current.get(name, word)
-        try:
-            if isinstance(now, bool):
-                values[name] = {"true": True, "false": False}[word.lower()]
-            else:
-                values[name] = type(now)(word)
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"--set {name}={word}: must be like {now!r}.") from error
-    return values

@@ -1,17 +1,18 @@
-"""Records: one JSON file for each answered cell and seed, without weights.
+"""Records: one JSON file per cell and seed, without weights.
 
-results/<table>/<row>/<cell>-seed<S>.json, where table is as it is and row and cell are turned
-into file names by `smpgnn.files.file_name`; inside, the names are those of the
-paper's data. The choice of a learning rate is kept beside them, in search-<training>.json.
+results/<table>/<row>/<cell>-seed<S>.json; `smpgnn.files.file_name` turns the names of row and cell
+into file names, and the file contains the names of the paper's data. The choice of a learning rate
+is beside them in search-<training>.json.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from smpgnn.errors import InputError
 from smpgnn.files import file_name, write_text
@@ -23,7 +24,7 @@ _POINTS = 400  # of a curve; longer ones are thinned
 
 @dataclass(frozen=True)
 class Curves:
-    """The course of a training, a value an epoch; `seconds` counts from the start of the run."""
+    """The course of a training, one value per epoch; `seconds` counts from the start of the run."""
 
     epoch: tuple[float, ...]
     train_loss: tuple[float, ...]
@@ -32,7 +33,7 @@ class Curves:
 
     @classmethod
     def of(cls, history: list[dict[str, float]], monitor: str, scale: float = 1.0) -> Curves:
-        """From the lines of metrics.csv; the validation metric is multiplied with `scale`."""
+        """From the rows of metrics.csv; the validation metric is multiplied by `scale`."""
         step = max(1, math.ceil(len(history) / _POINTS))
         kept = [line for place, line in enumerate(reversed(history)) if place % step == 0][::-1]
         return cls(
@@ -54,7 +55,7 @@ class BySize:
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate: its best value on the held-back graphs, or why it has none."""
+    """One candidate: its best value on the held-back graphs, or why there is none."""
 
     lr: float
     validation: float | None
@@ -66,9 +67,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """How a learning rate, and a readout, was chosen; no test data took part.
+    """How a learning rate, and a readout, was chosen, without test data.
 
-    `config` holds the settings of the trials, all but what is chosen.
+    `config` contains the settings of the trials, except the chosen ones.
     """
 
     table: str
@@ -86,9 +87,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class Record:
-    """One answered cell of a table, for one seed. `value` is on the test data.
+    """The result of one cell of a table for one seed; `value` is on the test data.
 
-    `by_size` goes on to graphs larger than those of the test data, where the table asks for it.
+    `by_size` contains values on larger graphs, for tables that ask for them.
     """
 
     table: str
@@ -125,13 +126,16 @@ class Record:
         return self.wall_time_s / max(1, self.epochs)
 
 
+Kind = TypeVar("Kind", Record, Choice)
+
+
 def record_path(results: str | Path, table: str, row: str, cell: str, seed: int) -> Path:
-    """Where the record of a cell and seed is."""
+    """The path of the record of a cell and seed."""
     return Path(results) / table / file_name(row) / f"{file_name(cell)}-seed{seed}.json"
 
 
 def choice_path(results: str | Path, table: str, row: str, training: str, reduced: bool) -> Path:
-    """Where the choice of a rate is; one of reduced runs never takes the place of a full one."""
+    """The path of the choice of a rate; that of reduced runs has another name."""
     name = f"search-{file_name(training)}{'-reduced' if reduced else ''}.json"
     return Path(results) / table / file_name(row) / name
 
@@ -148,35 +152,26 @@ def write_choice(results: str | Path, choice: Choice) -> None:
 
 
 def read_record(path: str | Path) -> Record:
-    """Read a record; a file that is none is refused."""
-    path = Path(path)
-    content = _read(path, Record)
-    try:
+    """Read a record; raises `InputError` for any other file."""
+
+    def made(content: dict[str, Any]) -> Record:
         search, by_size = content["search"], content.get("by_size")
-        values = {
-            **content,
-            "curves": Curves(**{k: _numbers(v) for k, v in content["curves"].items()}),
+        given = {
+            "curves": Curves(**_columns(content["curves"])),
             "search": None if search is None else _choice(search),
-            "by_size": None
-            if by_size is None
-            else BySize(**{k: _numbers(v) for k, v in by_size.items()}),
+            "by_size": None if by_size is None else BySize(**_columns(by_size)),
         }
-        record = Record(**values)
+        record = Record(**{**content, **given})
         if not math.isfinite(record.value):
             raise ValueError("value is not a number")
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: {_NOT_A_RECORD}: {error}.") from error
-    return record
+        return record
+
+    return _read(Path(path), Record, made)
 
 
 def read_choice(path: Path) -> Choice | None:
-    """The choice in a file, None if there is no such file."""
-    if not path.exists():
-        return None
-    try:
-        return _choice(_read(path, Choice))
-    except (TypeError, KeyError) as error:
-        raise InputError(f"{path}: {_NOT_A_RECORD}: {error}.") from error
+    """The choice in a file; None if there is no file."""
+    return _read(path, Choice, _choice) if path.exists() else None
 
 
 def read_records(results: str | Path) -> list[Record]:
@@ -187,28 +182,21 @@ def read_records(results: str | Path) -> list[Record]:
     return [read_record(path) for path in sorted(folder.glob("*/*/*-seed*.json"))]
 
 
-_NOT_A_RECORD = "is no record of this version of smpgnn: delete it, or train the cell again"
-
-
 def _choice(content: dict[str, Any]) -> Choice:
     trials = tuple(Trial(**trial) for trial in content["trials"])
     return Choice(**{**content, "trials": trials})
 
 
-def _write(path: Path, content: Record | Choice) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path.parent}: cannot be made: {error.strerror}.") from error
-    lines = [
-        f" {json.dumps(name)}: {json.dumps(_plain(value), allow_nan=False)}"
-        for name, value in {"format": FORMAT, **asdict(content)}.items()
-    ]
-    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+def _columns(content: dict[str, list[Any]]) -> dict[str, Any]:
+    """Lists as tuples, with NaN for null."""
+    return {
+        name: tuple(math.nan if value is None else value for value in values)
+        for name, values in content.items()
+    }
 
 
 def _plain(value: Any) -> Any:
-    """The same with null where a number has overflowed, for which JSON has no word."""
+    """The same with null for numbers that JSON lacks: infinity and NaN."""
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -216,22 +204,33 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _numbers(values: list[Any]) -> tuple[Any, ...]:
-    """What `_plain` was made of, infinities apart."""
-    return tuple(math.nan if value is None else value for value in values)
+def _write(path: Path, content: Record | Choice) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot be created: {error.strerror}.") from error
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(_plain(value), allow_nan=False)}"
+        for name, value in {"format": FORMAT, **asdict(content)}.items()
+    ]
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def _read(path: Path, kind: type[Record] | type[Choice]) -> dict[str, Any]:
+def _read(path: Path, kind: type[Kind], make: Callable[[dict[str, Any]], Kind]) -> Kind:
+    wrong = "is no record of this version of smpgnn: delete it, or train the cell again"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}.") from error
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise InputError(f"{path}: {_NOT_A_RECORD}.")
-    missing = {entry.name for entry in fields(kind) if entry.default is MISSING} - set(content)
-    if missing:
-        raise InputError(f"{path}: lacks {', '.join(sorted(missing))}: {_NOT_A_RECORD}.")
-    return content
+        raise InputError(f"{path}: {wrong}.")
+    needed = {entry.name for entry in fields(kind) if entry.default is MISSING}
+    if missing := sorted(needed - set(content)):
+        raise InputError(f"{path}: lacks {', '.join(missing)}: {wrong}.")
+    try:
+        return make(content)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path}: {wrong}: {error}.") from error
 
 
 def _short(value: float) -> float:

@@ -1,11 +1,10 @@
-"""The rule by which every row gets its learning rate; test data take no part in it.
+"""How every row gets its learning rate; test data are not used.
 
-Of every twenty training graphs the last two are held back. Each candidate (a rate, in some tables
-with a readout) is trained on the others, with seed 0 and a share of the epochs, and the one with
-the best value on the held-back graphs wins. Where several are equally good the one that was there
-in the earlier epoch is taken, then the one nearest to the protocol's rate, then the first readout.
-A candidate with which training diverges loses, also where it does so in the training proper only,
-which is longer at a high rate: then all seeds are trained with the next best.
+Of every twenty training graphs the last two are held out. Each candidate (a rate, in some tables
+with a readout) trains on the others with seed 0 for a share of the epochs, and the best value on
+the held-out graphs wins. A tie goes to the earlier epoch, then to the rate nearest to that of the
+protocol, then to the first readout. A candidate that diverges loses. If it diverges only in the
+final training, which is longer at a high rate, all seeds are trained with the next best candidate.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,42 +26,25 @@ from smpgnn.paper.experiments.table import Row
 if TYPE_CHECKING:
     from smpgnn.data.base import Splits
 
-RULE = (
-    "best value on held-back training graphs (two of twenty) after {share:.0%} of the epochs, "
-    "seed 0"
-)
 SEED = 0
 _PERIOD, _HELD = 20, 2
 
 
-@dataclass(frozen=True)
-class TrialOptions:
-    """Settings of the trials of one row and training, one for each candidate."""
-
-    search: Search
-    options: tuple[TrainOptions, ...]
-
-    @property
-    def rule(self) -> str:
-        return RULE.format(share=self.search.share)
-
-
-def trial_options(options: TrainOptions, search: Search, row: Row) -> TrialOptions:
-    """The settings of the trials, from those of the training at which the choice is made."""
+def trial_options(options: TrainOptions, search: Search, row: Row) -> list[TrainOptions]:
+    """The settings of all candidates, from those of the training at which the choice is made."""
     epochs = max(1, round(search.share * options.epochs))
     warmup = options.warmup_epochs * epochs / options.epochs
+    short = replace(options, epochs=epochs, warmup_epochs=warmup, seed=SEED)
     readouts = search.readouts
     if not readouts or "readout" in row.settings:
         readouts = (options.network.readout,)
-    usual = replace(options, epochs=epochs, warmup_epochs=warmup, seed=SEED)
-    candidates = (
-        usual.changed(lr=rate, readout=readout) for readout in readouts for rate in search.rates
-    )
-    return TrialOptions(search, tuple(candidates))
+    return [
+        short.changed(lr=rate, readout=readout) for readout in readouts for rate in search.rates
+    ]
 
 
 def best_trial(trials: tuple[Trial, ...], larger_is_better: bool, usual: float) -> Trial:
-    """The winner; refused where no trial has a value."""
+    """The winner; raises `InputError` if no trial has a value."""
     sign = -1 if larger_is_better else 1
     ranked = [
         (sign * trial.validation, trial.best_epoch, abs(math.log(trial.lr / usual)), place)
@@ -76,7 +58,7 @@ def best_trial(trials: tuple[Trial, ...], larger_is_better: bool, usual: float) 
 
 
 def next_best(choice: Choice, larger_is_better: bool, error: str) -> Choice:
-    """The choice after a training with what was chosen has diverged."""
+    """The choice after a final training with the chosen candidate has diverged."""
     lost = choice.chosen, choice.chosen_readout
     trials = tuple(
         replace(trial, validation=None, error=f"in the training proper: {error}")
@@ -89,23 +71,23 @@ def next_best(choice: Choice, larger_is_better: bool, error: str) -> Choice:
 
 
 def held_back(splits: Splits) -> Splits:
-    """Training graphs parted into those to train on and those to choose on.
+    """Training graphs split into those to train on and those to choose on.
 
-    The test part is left out: in its place stand the held-back graphs again.
+    The held-out graphs also take the place of the test split.
     """
     import torch
 
     from smpgnn.data.base import Splits
 
     place = torch.arange(len(splits.train)) % _PERIOD
-    kept, held = place < _PERIOD - _HELD, place >= _PERIOD - _HELD
+    held = place >= _PERIOD - _HELD
     if not bool(held.any()):
         raise InputError(
-            f"{len(splits.train)} training graphs are too few to hold some back: take --no-search, "
+            f"{len(splits.train)} training graphs are too few to hold some back: use --no-search, "
             f"or at least {_PERIOD} --samples."
         )
-    rest = splits.train.select(torch.nonzero(held).flatten())
-    return Splits(splits.train.select(torch.nonzero(kept).flatten()), rest, rest)
+    kept, rest = (splits.train.select(torch.nonzero(part).flatten()) for part in (~held, held))
+    return Splits(kept, rest, rest)
 
 
 def write_trial(folder: Path, trial: Trial) -> None:
@@ -113,7 +95,7 @@ def write_trial(folder: Path, trial: Trial) -> None:
 
 
 def read_trial(folder: Path) -> Trial | None:
-    """What came of a trial, None if it has not ended."""
+    """The result of a trial; None if it has not ended."""
     path = folder / "trial.json"
     if not path.exists():
         return None
@@ -124,6 +106,6 @@ def read_trial(folder: Path) -> Trial | None:
 
 
 def settings_hash(options: TrainOptions, *more: object) -> str:
-    """A short text that differs where settings differ."""
+    """A short text that differs if settings differ."""
     text = json.dumps([settings_of(options), *map(str, more)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:10]

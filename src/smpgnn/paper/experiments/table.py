@@ -1,16 +1,19 @@
-"""What a table is: rows, cells, and which training answers which cells. Needs no torch."""
+"""What a table is: rows, cells, and which training yields which cells. Needs no torch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from smpgnn.errors import InputError
+from smpgnn.files import file_name
 from smpgnn.paper.experiments.paper import column_name
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One column of a table; `value` is what the paper's data call it."""
+    """One column of a table; `value` is its name in the data of the paper."""
 
     value: Any
     label: str
@@ -22,9 +25,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One method: its network and the settings that are its own.
+    """One method: its network and its own settings.
 
-    A row that another table has, too, names it in `of`: it is trained there, once, and shown here.
+    `of` names another table that has the same row: it is trained there and shown in both.
     """
 
     name: str
@@ -35,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained once for a row and a seed, and the cells that it answers.
+    """One training per row and seed, and the cells that it yields.
 
     The learning rate is chosen at the training called `pilot`, which may be this one.
     """
@@ -48,10 +51,10 @@ class Training:
 
 @dataclass(frozen=True)
 class Table:
-    """One table. `measure` says how its cells are measured, `digits` how they are shown.
+    """One table. `measure` is how to measure its cells, `digits` the decimals that it shows.
 
-    Where a protocol has no settings for a table, they are those for the table `like`. `ours` is the
-    row that stands for SMP where results are summed up, '' where rows are parts of one method.
+    If a protocol has no settings for a table, those of the table `like` apply. `ours` is the row
+    that stands for SMP in summaries, '' if the rows are parts of one method.
     """
 
     name: str
@@ -69,9 +72,9 @@ class Table:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All cells, in the order of the paper."""
+        """All cells in the order of the paper."""
         cells = [cell for training in self.trainings for cell in training.cells]
-        if self.measure == "sizes":  # first all that are in distribution
+        if self.measure == "sizes":  # first those of the training size
             cells.sort(key=lambda cell: cell.name)
         return tuple(cells)
 
@@ -84,10 +87,26 @@ class Table:
 
 @dataclass(frozen=True)
 class Selection:
-    """Some rows and cells of another table that make a figure of their own."""
+    """Some rows and cells of a table for a figure."""
 
     name: str
     title: str
     table: str
     rows: tuple[str, ...]
     cells: tuple[str, ...]
+
+
+def pick(wanted: Iterable[str], known: Iterable[str], what: str) -> list[str]:
+    """The known names among the words, in their known order; without words all of them.
+
+    A word is a name or its file name.
+    """
+    by_file = {file_name(name): name for name in known}
+    chosen = set()
+    for word in wanted:
+        if file_name(word) not in by_file:
+            raise InputError(
+                f"{what} '{word}': there is none of this name; known are: {', '.join(by_file)}."
+            )
+        chosen.add(by_file[file_name(word)])
+    return [name for name in by_file.values() if not chosen or name in chosen]

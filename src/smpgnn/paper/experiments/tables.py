@@ -22,7 +22,7 @@ SELECTIONS: dict[str, Selection] = {
 
 
 def find_table(name: str) -> Table | Selection:
-    """The table or selection of this name."""
+    """The table or selection of this name; raises `InputError` if there is none."""
     known: dict[str, Table | Selection] = {**TABLES, **SELECTIONS}
     if name not in known:
         near = nearest(name, known)

@@ -1,7 +1,4 @@
-"""A worker process: trains one job after the other, since starting torch takes its time.
-
-Nothing here imports torch before the number of threads is set.
-"""
+"""The process of one training. Nothing here imports torch before the number of threads is set."""
 
 from __future__ import annotations
 
@@ -37,13 +34,15 @@ from smpgnn.paper.experiments.tables import TABLES
 if TYPE_CHECKING:
     from smpgnn.data.base import Splits
     from smpgnn.data.store import GraphStore
+    from smpgnn.training.prepare import Prepared
+    from smpgnn.training.train import Result
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job: `error` is one sentence, empty if all went well.
+    """The outcome of a job: `error` is one sentence, empty if all went well.
 
-    With a `choice` the training has diverged, and all seeds of its row are to take that.
+    With a `choice`, the training has diverged, and all seeds of its row must use that choice.
     """
 
     text: str = ""
@@ -60,32 +59,20 @@ class NextRate(InputError):
         self.choice = choice
 
 
-def work(pipe: Any, log: str, threads: int) -> None:
-    """Take jobs from the pipe and send their outcomes, until None comes."""
-    assert isinstance(pipe, connection.Connection)
+def work(job: Job, pipe: Any, log: str, threads: int) -> None:
+    """Train a job and send its outcome; the output of the process goes to `log`."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     _log_to(log)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the runner decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the runner decides
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
-            job = pipe.recv()
-        except EOFError:
-            return
-        if job is None:
-            return
-        outcome = _attempt(job)
-        try:
-            pipe.send(outcome)
-        except OSError:  # the runner is gone
-            return
-        if outcome.stopped:
-            return
+    print(f"=== {job.label}: {job.folder}", flush=True)
+    outcome = _attempt(job)
+    with contextlib.suppress(OSError):  # the runner is gone
+        pipe.send(outcome)
 
 
 def _attempt(job: Job) -> Outcome:
-    print(f"=== {job.label}: {job.folder}", flush=True)
     try:
         return Outcome(text=perform(job))
     except KeyboardInterrupt:
@@ -97,12 +84,10 @@ def _attempt(job: Job) -> Outcome:
         traceback.print_exc()
         detail = " ".join(str(error).split())[:300]
         return Outcome(error=f"{type(error).__name__}: {detail}.")
-    finally:
-        _free_memory()
 
 
 def perform(job: Job) -> str:
-    """Train a job, from where its run folder stands, write what came of it, and say it in short."""
+    """Train a job, or resume it; write its records or trial, and return the result in words."""
     from smpgnn.paper.experiments.measures import scale_of
     from smpgnn.training.callbacks import Diverged
     from smpgnn.training.prepare import prepare
@@ -110,69 +95,69 @@ def perform(job: Job) -> str:
     from smpgnn.training.train import train_run
 
     options, folder = job.options, RunFolder(job.options.output)
+    samples = job.request.reduction.samples
     prepared = prepare(options)
-    if job.samples is not None and TABLES[job.table].task != "cycles":
-        prepared = replace(prepared, splits=_fewer(prepared.splits, job.samples))
+    if samples is not None and TABLES[job.table].task != "cycles":
+        prepared = replace(prepared, splits=_fewer(prepared.splits, samples))
     if job.trial:
         prepared = replace(prepared, splits=held_back(prepared.splits))
+    trial = Trial(options.lr, None, 0, 0, readout=options.network.readout)
     try:
         result = train_run(options, resume=folder.config.exists(), prepared=prepared, quiet=True)
     except Diverged as error:
         if not job.trial:
             raise _after_divergence(job, error) from error
-        epochs = job.epochs_done()
-        trial = Trial(
-            options.lr, None, 0, epochs, f"diverged: {_why(job, error)}", options.network.readout
-        )
-        write_trial(folder.path, trial)
+        reason = f"diverged: {_why(job, error)}"
+        write_trial(folder.path, replace(trial, epochs=job.epochs_done(), error=reason))
         return "diverged"
-    monitor = prepared.task.monitor
-    history = folder.read_metrics()
-    if job.trial:
-        value = scale_of(TABLES[job.table]) * result.validation[monitor]
-        trial = Trial(
-            options.lr, value, result.best_epoch, len(history), readout=options.network.readout
-        )
-        write_trial(folder.path, trial)
-        return f"validation {monitor} {value:.4g}"
-    return _write_records(job, prepared, result, history)
+    monitor, history = prepared.task.monitor, folder.read_metrics()
+    if not job.trial:
+        return _write_records(job, prepared, result, history)
+    value = scale_of(TABLES[job.table]) * result.validation[monitor]
+    best, epochs = result.best_epoch, len(history)
+    write_trial(folder.path, replace(trial, validation=value, best_epoch=best, epochs=epochs))
+    return f"validation {monitor} {value:.4g}"
 
 
 def _why(job: Job, error: InputError) -> str:
-    """What happened, without the folder, which is none of a record's business."""
+    """The error without the folder, which does not belong in a record."""
     return str(error).removeprefix(f"{job.folder}: ")
 
 
 def _after_divergence(job: Job, error: InputError) -> InputError:
-    """Choose the next best rate for all seeds of the row; what to say."""
+    """Choose the next best rate for all seeds of the row; the error to raise."""
     if job.choice is None:
         return error
-    old = job.choice
-    path = choice_path(job.results, old.table, old.row, old.training, old.reduced)
+    old, results = job.choice, job.request.results
+    path = choice_path(results, old.table, old.row, old.training, old.reduced)
     choice = read_choice(path) or old
     if (choice.chosen, choice.chosen_readout) == (old.chosen, old.chosen_readout):
         try:
             choice = next_best(old, TABLES[job.table].larger_is_better, _why(job, error))
         except InputError:  # there is no other
             return error
-        write_choice(job.results, choice)
+        write_choice(results, choice)
     return NextRate(
-        f"training diverged at rate {job.options.lr:g}: all seeds take the next best rate, "
+        f"training diverged at rate {job.options.lr:g}: all seeds use the next best rate, "
         f"{choice.chosen:g}.",
         choice,
     )
 
 
-def _write_records(job: Job, prepared: Any, result: Any, history: list[dict[str, float]]) -> str:
-    from smpgnn.config.options import TrainOptions
+def _write_records(
+    job: Job, prepared: Prepared, result: Result, history: list[dict[str, float]]
+) -> str:
     from smpgnn.paper.experiments.measures import measure, scale_of
     from smpgnn.training.run_folder import RunFolder
 
-    options: TrainOptions = job.options
-    table = TABLES[job.table]
-    scores = measure(table, job.training, options, prepared, result, job.samples)
+    options, request, table = job.options, job.request, TABLES[job.table]
+    samples = request.reduction.samples
+    scores = measure(table, job.training, options, prepared, result, samples)
     run = RunFolder(options.output).read_record()
-    curves = Curves.of(history, prepared.task.monitor, scale_of(table))
+    names = (
+        "parameters", "epochs", "best_epoch", "wall_time_s", "peak_memory_mib", "memory_of",
+        "device", "versions", "commit",
+    )  # fmt: skip
     shown = []
     for cell in table.training(job.training).cells:
         score = scores[cell.name]
@@ -181,35 +166,27 @@ def _write_records(job: Job, prepared: Any, result: Any, history: list[dict[str,
             row=job.row,
             cell=cell.value,
             seed=options.seed,
-            protocol=job.protocol,
-            reduced=job.reduced,
+            protocol=request.protocol,
+            reduced=request.reduced,
             metric=table.metric,
             value=score.test,
             validation=score.validation,
-            parameters=run["parameters"],
-            epochs=run["epochs"],
-            best_epoch=run["best_epoch"],
-            wall_time_s=run["wall_time_s"],
-            peak_memory_mib=run["peak_memory_mib"],
-            memory_of=run["memory_of"],
-            jobs=job.jobs,
-            device=run["device"],
-            versions=run["versions"],
-            commit=run["commit"],
-            samples=job.samples,
+            jobs=request.jobs,
+            samples=samples,
             config=settings_of(options),
             search=job.choice,
-            curves=curves,
+            curves=Curves.of(history, prepared.task.monitor, scale_of(table)),
             by_size=score.by_size,
+            **{name: run[name] for name in names},
         )
         with _undisturbed():
-            write_record(job.results, record)
+            write_record(request.results, record)
         shown.append(f"{cell.name}: {score.test:.{table.digits}f}")
     return ", ".join(shown)
 
 
 def _fewer(splits: Splits, count: int) -> Splits:
-    """So many graphs of each part, evenly spaced."""
+    """So many graphs of each split, evenly spaced."""
     import torch
 
     from smpgnn.data.base import Splits
@@ -222,19 +199,8 @@ def _fewer(splits: Splits, count: int) -> Splits:
     return Splits(some(splits.train), some(splits.val), some(splits.test))
 
 
-def _free_memory() -> None:
-    """What a run leaves behind goes back to the others on the card."""
-    import gc
-
-    gc.collect()
-    if "torch" in sys.modules:
-        torch = sys.modules["torch"]
-        if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
-
-
 def _log_to(path: str) -> None:
-    """All that this process prints goes to a file."""
+    """Send all output of this process to a file."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (sys.stdout, sys.stderr):
@@ -246,9 +212,9 @@ def _log_to(path: str) -> None:
 
 
 def _end(*_: Any) -> NoReturn:
-    """At once: an exception in the middle of an import would leave half a module.
+    """End at once: an exception in the middle of an import would leave half a module.
 
-    In training the handler of `train_run` stands in its place, which ends the run in good order.
+    During training the handler of `train_run` takes its place and ends the run properly.
     """
     discard_unfinished()
     os._exit(143)
@@ -256,7 +222,7 @@ def _end(*_: Any) -> NoReturn:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """SIGTERM waits, so that no half-written file is left among the records."""
+    """Delay SIGTERM, so that no partial file remains among the records."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         yield
@@ -265,7 +231,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Where the runner is killed outright, its workers end, too."""
+    """End this process if the runner is killed."""
     runner = parent_process()
     if runner is not None:
         connection.wait([runner.sentinel])

@@ -80,7 +80,9 @@ def seeds_text(report: TableReport) -> str:
     if not numbers:
         return "no runs"
     low, high = min(numbers), max(numbers)
-    return f"{low} seed{'s' if low > 1 else ''} a cell" if low == high else f"{low} to {high} seeds"
+    if low < high:
+        return f"{low} to {high} seeds"
+    return f"{low} seed{'s' if low > 1 else ''} per cell"
 
 
 def missing_text(report: TableReport) -> str:
