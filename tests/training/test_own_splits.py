@@ -294,6 +294,11 @@ def test_a_data_frame_is_as_its_file(tmp_path: Path) -> None:
     other = smpgnn.train("molecules", path=str(path), output=str(tmp_path / "b"), **options)
     assert one.test == other.test
     assert (one.folder / "splits.csv").read_text() == (other.folder / "splits.csv").read_text()
+    model = smpgnn.load(one.folder)
+    assert model.evaluate(frame) == pytest.approx(smpgnn.load(one.folder).evaluate(path))
+    pd.testing.assert_frame_equal(model.predict(frame), model.predict(frame["smiles"]))
+    with pytest.raises(InputError, match="the DataFrame has no column 'smiles'"):
+        model.predict(frame[["size"]])
     folder = str(tmp_path / "a")
     again = smpgnn.train("molecules", frame, output=folder, resume=True, quiet=True)
     assert again.test == one.test

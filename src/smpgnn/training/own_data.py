@@ -118,8 +118,10 @@ def graphs(
 
     if not options.path:
         raise InputError("graphs: name the file or folder, as in smpgnn train graphs FOLDER.")
-    if options.split_column and not options.targets:
-        raise InputError("--split-column: name the targets as well, with --targets.")
+    for name in ("split_column", "split_time"):
+        if getattr(options, name) and not options.targets:
+            option = "--" + name.replace("_", "-")
+            raise InputError(f"{option}: name the targets as well, with --targets.")
     table = read_graphs(
         options.path,
         labels=options.labels or None,
