@@ -10,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 import smpgnn
+from smpgnn.config.metrics import METRICS
 from smpgnn.errors import InputError
 from smpgnn.training.train import Result
 
@@ -77,8 +78,8 @@ def test_metrics_on_graphs_of_ones_own(graph_run: Result) -> None:
 def test_nodes(tmp_path: Path) -> None:
     graphs = [path_graph(n, y=torch.arange(n) % 2) for n in (4, 5, 6, 7)]
     result = smpgnn.train("graphs", graphs, level="node", output=str(tmp_path / "run"), **SMALL)
-    assert set(result.test) == {"accuracy"}
-    assert set(smpgnn.load(tmp_path / "run").evaluate(graphs)) == {"accuracy"}
+    assert set(result.test) == {*METRICS["classification"]}
+    assert set(smpgnn.load(tmp_path / "run").evaluate(graphs)) == {*METRICS["classification"]}
     frame = smpgnn.load(tmp_path / "run").predict(graphs[:2])
     assert len(frame) == 9
     assert set(frame["predicted_y"]) <= {"0", "1"}

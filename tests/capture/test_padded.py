@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any
 
 import pytest
 import torch
+from recording import NothingFromPython
 from strategies import ODD, assert_same, cycle, make_case, path, randomize, undirected
+from sweep import sweep
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from smpgnn import MPNN, SMP, ContextIndex, MultiTaskMPNN, MultiTaskSMP, Topology
 from smpgnn.baselines.degree import DegreeGIN
@@ -167,32 +167,21 @@ def test_padding_does_not_show_to_what_is_found_in_graphs(
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", sweep(LOCAL, always=lambda name: name in ("local", "fast local")))
 def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
     compare_with_padded(name, training=True)
 
 
-class NothingFromPython(TorchDispatchMode):
-    """Refuse tensors made of numbers of Python: on a GPU, copies that a recording cannot repeat."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if func is torch.ops.aten.lift_fresh.default:
-            raise RuntimeError("a tensor is made of numbers of Python.")
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
 @pytest.mark.parametrize(
-    ("name", "kernels"),
-    [
-        *((name, True) for name in NETWORKS),
-        *((name, False) for name in RIVALS),
-    ],
-    ids=lambda value: {True: "kernels", False: "plain"}.get(value, value),
+    ("name", "kernels", "training"),
+    sweep(
+        NETWORKS,
+        [True, False],
+        [True, False],
+        always=lambda name, kernels, training: kernels and (training or name not in RIVALS),
+    ),
 )
 def test_nothing_is_asked_of_the_cpu(
     name: str, kernels: bool, training: bool, monkeypatch: pytest.MonkeyPatch

@@ -124,7 +124,8 @@ def test_captured_steps_of_multi_task_networks(name: str, norm_place: str) -> No
 
 
 def training_step(network: nn.Module, task: Task, store: GraphStore) -> TrainingStep:
-    return TrainingStep(network, task.make_objective(), store, 16, clip=0.5, capture=True)
+    options = CyclesOptions().changed(batch_size=16, clip=0.5)
+    return TrainingStep(network, task.make_objective(), store, options, capture=True)
 
 
 def same_steps(network: nn.Module, task: Task, train: GraphStore, val: GraphStore) -> None:

@@ -54,8 +54,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "features of rows for several": (
         TRAIN.format("data.csv") + " --identifiers coloring", "features='row' goes with identifie"),
     "huber of classes": (
-        "train molecules data.csv --targets kind --objective mae+huber --output out",
-        "--objective mae+huber: is for regression, but 'kind' has classes"),
+        "train molecules data.csv --targets kind --loss huber --output out",
+        "--loss huber: is for numbers, but 'kind' has classes: choose cross-entropy."),
+    "cross-entropy of numbers": (
+        TRAIN.format("data.csv") + " --loss cross-entropy",
+        "--loss cross-entropy: is for classes, but 'size' has numbers: choose mae or mse or"),
+    "metric of classes for numbers": (
+        TRAIN.format("data.csv") + " --metric auc",
+        "--metric auc: is for classes, but 'size' has numbers: choose rmse, mae, mse, r2, pearso"),
+    "metric of numbers for classes": (
+        "train molecules data.csv --targets kind --metric rmse --output out",
+        "--metric rmse: is for numbers, but 'kind' has classes: choose auc, prauc, mcc, f1, bal"),
+    "no such metric": (TRAIN.format("data.csv") + " --metric best", "--metric: invalid choice: 'b"),
+    "balanced numbers": (
+        TRAIN.format("data.csv") + " --class-weight balanced",
+        "--class-weight balanced: is for classes, but 'size' has numbers: leave it out."),
+    "no such column of weights": (
+        TRAIN.format("data.csv") + " --weight-column w", "data.csv has no column 'w'"),
+    "text as weights": (
+        TRAIN.format("data.csv") + " --weight-column name", "line 2: the weight 'name' is '"),
     "negative rate with an exponent": ("train cycles --lr -1e-3", "lr must be above 0, not -0.001"),
     "absurd rate": ("train cycles --lr 1e300", "lr must be at most 1000, not 1e+300"),
     "infinite rate": ("train cycles --lr inf", "lr must be a number, not inf"),

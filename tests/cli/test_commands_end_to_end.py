@@ -11,6 +11,7 @@ import pytest
 from commands import CYCLES, SMALL, done, molecules, smpgnn
 
 import smpgnn as library
+from smpgnn.config.metrics import METRICS
 from smpgnn.config.models import MODELS
 from smpgnn.training.run_folder import RunFolder
 
@@ -49,7 +50,10 @@ def test_training_says_what_it_does(home: Path, tmp_path: Path) -> None:
     found = done("train", "molecules", tmp_path / "d.csv", "--targets", "size", *SMALL,
                  "--output", run)  # fmt: skip
     assert re.fullmatch(
-        r"Test mae \d+\.\d{4}  validation \d+\.\d{4}  best epoch \d  \d+ s\nRun folder: \S+run\n",
+        r"Test rmse \d+\.\d{4}  validation \d+\.\d{4}  best epoch \d  \d+ s\n"
+        r" +rmse +mae +mse +r2 +pearson +spearman\n"
+        r"validation( +-?\d+\.\d{4}){6}\ntest {6}( +-?\d+\.\d{4}){6}\n"
+        r"Run folder: \S+run\n",
         found.out,
     )
     notes = found.err.splitlines()
@@ -59,7 +63,7 @@ def test_training_says_what_it_does(home: Path, tmp_path: Path) -> None:
     assert notes[2].startswith("epoch 1/2  loss ")
     assert len(notes) == 4
     found = done("train", "molecules", "--output", run, "--resume")
-    assert "Test mae" in found.out
+    assert "Test rmse" in found.out
     assert "epoch" not in found.err
 
 
@@ -79,7 +83,9 @@ def test_regression_of_molecules(size_run: Path, home: Path, tmp_path: Path) -> 
         record(size_run)["test"]
     )
     found = done("evaluate", size_run, home / "data.csv")
-    assert re.match(r".*data\.csv: mae \d+\.\d{4}  mse \d+\.\d{4}\n", found.out)
+    names, values = found.out.splitlines()
+    assert names.split() == list(METRICS["regression"])
+    assert re.match(r".*data\.csv( +-?\d+\.\d{4}){6}$", values)
     done("predict", size_run, home / "data.csv", "-o", tmp_path / "out.csv")
     frame = pd.read_csv(tmp_path / "out.csv")
     assert frame["name"].tolist() == molecules()["name"].tolist()
@@ -91,12 +97,12 @@ def test_regression_of_molecules(size_run: Path, home: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("targets", "metrics", "columns"),
     [
-        (["size", "weight.g"], {"mae", "mse", "mae size", "mae weight.g"},
+        (["size", "weight.g"], {"mae size", "r2 weight.g", *METRICS["regression"]},
          ["predicted_size", "predicted_weight.g", "error"]),
-        (["kind"], {"accuracy"},
+        (["kind"], {*METRICS["classification"]},
          ["predicted_kind", "probability_kind_aldehyde", "probability_kind_alkane",
           "probability_kind_other", "error"]),
-        (["long", "polar"], {"accuracy"},
+        (["long", "polar"], {"log_loss long", "f1 polar", *METRICS["classification"]},
          ["predicted_long", "probability_long_yes", "predicted_polar", "probability_polar_1",
           "error"]),
     ],
@@ -106,10 +112,14 @@ def test_other_targets_of_molecules(
     home: Path, tmp_path: Path, targets: list[str], metrics: set[str], columns: list[str]
 ) -> None:
     run, out = tmp_path / "run", tmp_path / "out.csv"
-    data = home / "data.csv"
+    data, kind = home / "data.csv", "regression" if targets[0] == "size" else "classification"
     done("train", "molecules", data, "--targets", *targets, *SMALL, "--output", run)
-    assert set(json.loads(done("evaluate", run, "--json").out)) == metrics
-    assert set(json.loads(done("evaluate", run, data, "--json").out)) == metrics
+    found = json.loads(done("evaluate", run, data, "--json").out)
+    assert metrics <= found.keys()
+    assert len(found) == len(METRICS[kind]) * (1 + (len(targets) if len(targets) > 1 else 0))
+    assert set(json.loads(done("evaluate", run, "--json").out)) <= found.keys()
+    shown = done("evaluate", run, data).out.splitlines()
+    assert [line.split()[0] for line in shown[2:]] == (targets if len(targets) > 1 else [])
     done("predict", run, data, "-o", out)
     frame = pd.read_csv(out)
     assert list(frame.columns) == [*molecules().columns, *columns]
@@ -147,8 +157,10 @@ def test_targets_of_nodes(home: Path, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "out.csv"
     words = ("--level", "node", "--targets", "end", *SMALL)
     done("train", "graphs", home / "graphs", *words, "--output", run)
-    assert set(json.loads(done("evaluate", run, "--json").out)) == {"accuracy"}
-    done("evaluate", run, home / "graphs")
+    found = json.loads(done("evaluate", run, home / "graphs", "--json").out)
+    assert set(found) == {*METRICS["classification"]}
+    # the graphs of the test split are rings, whose nodes have one class
+    assert done("evaluate", run).out.splitlines()[1].split()[:4] == ["test", "split", "-", "-"]
     done("predict", run, home / "graphs", "-o", out)
     frame = pd.read_csv(out)
     assert list(frame.columns) == [
@@ -166,7 +178,7 @@ def test_targets_of_nodes(home: Path, tmp_path: Path) -> None:
 def test_nodes_of_one_graph_are_parted(home: Path, tmp_path: Path) -> None:
     found = done("train", "graphs", home / "graphs" / "g07.json", "--level", "node", "--targets",
                  "w", "--task", "regression", *SMALL, "--output", tmp_path / "run")  # fmt: skip
-    assert "Test mae" in found.out
+    assert "Test rmse" in found.out
 
 
 def test_graph_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_lists_are_checked_entry_by_entry() -> None:
     assert with_values(MoleculesOptions(), {"split_fractions": [1, "0.5", 0.1]}, "x") == replace(
         MoleculesOptions(), split_fractions=(1.0, 0.5, 0.1)
     )
-    with pytest.raises(InputError, match=r"x: targets must be text, not 3\."):
+    with pytest.raises(InputError, match=r"x: targets must be a list of texts, not \['a', 3\]\."):
         with_values(MoleculesOptions(), {"targets": ["a", 3]}, "x")
     with pytest.raises(InputError, match=r"x: targets must be a list, not \{'a': 1\}\."):
         with_values(MoleculesOptions(), {"targets": {"a": 1}}, "x")

@@ -124,9 +124,9 @@ def test_an_index_of_another_radius_or_kind_is_refused() -> None:
 @pytest.mark.parametrize("radius", [0, -1, 1.5, True])
 @pytest.mark.parametrize("network", [SMP, MultiTaskSMP])
 def test_a_context_radius_below_one_is_refused(network: type[nn.Module], radius: Any) -> None:
-    with pytest.raises(InputError, match="context_radius must be a whole number of at least 1"):
+    with pytest.raises(InputError, match=r"context_radius must be (a whole number|at least 1)"):
         network(2, 2, 2, 4, 2, context_radius=radius) if network is MultiTaskSMP else network(
             2, 2, 4, 2, identifiers="local", context_radius=radius
         )
-    with pytest.raises(InputError, match="context_radius must be a whole number of at least 1"):
+    with pytest.raises(InputError, match=r"context_radius must be (a whole number|at least 1)"):
         ContextIndex.build(make_case([path(3)]).topology, "local", 2, radius)

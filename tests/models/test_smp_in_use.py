@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_networks import OPTIONS, make
 from strategies import EXACT, ODD, SCHEMES, assert_same, cycle, make_case, path
+from sweep import sweep
 from torch_geometric.nn import SoftmaxAggregation
 
 from smpgnn import MPNN, SMP
@@ -27,9 +28,15 @@ def test_one_network_runs_on_graphs_of_any_size(layer: str, identifiers: str) ->
         assert out.isfinite().all()
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    ("options", "identifiers", "training"),
+    sweep(
+        OPTIONS,
+        SCHEMES,
+        [True, False],
+        always=lambda options, identifiers, training: training or identifiers == "local",
+    ),
+)
 def test_odd_graphs_give_finite_outputs_and_gradients(
     options: dict[str, Any], identifiers: str, training: bool
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -23,7 +21,7 @@ def spec() -> NetworkSpec:
 def test_a_batch_takes_half_of_the_free_memory(
     identifiers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, network = cycle_graphs(4, 20, 200, seed=0), replace(spec(), identifiers=identifiers)
+    store, network = cycle_graphs(4, 20, 200, seed=0), spec().changed(identifiers=identifiers)
     cpu, found = torch.device("cpu"), []
     for free in (2**24, 2**25, 2**26):
         monkeypatch.setattr(memory, "available_bytes", lambda device, free=free: free)
@@ -41,10 +39,10 @@ def test_a_batch_takes_half_of_the_free_memory(
 
 def test_checkpointing_makes_room_for_larger_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda device: 2**28)
-    store, deep = cycle_graphs(4, 20, 40, seed=0), replace(spec(), num_layers=12)
+    store, deep = cycle_graphs(4, 20, 40, seed=0), spec().changed(num_layers=12)
     rows = [
         memory.fitting_rows(store, network, torch.device("cpu"))
-        for network in (deep, replace(deep, checkpoint=True))
+        for network in (deep, deep.changed(checkpoint=True))
     ]
     assert rows[1] > 1.5 * rows[0]
 

@@ -194,7 +194,7 @@ SPEC: dict[str, tuple[str, Any]] = {
     "no layers": ("num_layers", -1),
     "truth as text": ("residual", "yes"),
     "truth as a number": ("set_terms", 1),
-    "a number as text": ("dropout", "0"),
+    "text for a number": ("dropout", "little"),
     "not a number": ("set_scale", float("nan")),
     "a list": ("readout", ["max"]),
     "nothing": ("norm", None),

@@ -244,7 +244,7 @@ def test_one_graph_that_is_too_large_is_refused_without_a_probe(
 def test_a_network_that_is_too_wide_is_refused_without_weights() -> None:
     store = cycle_graphs(4, 12, 4, seed=0)
     with pytest.raises(InputError, match="or a smaller network"):
-        check_memory(store, spec(hidden_channels=2**20), 1, 0, CPU)
+        check_memory(store, spec(hidden_channels=2**16, num_layers=100), 1, 0, CPU)
 
 
 def test_training_refuses_before_it_makes_a_folder(

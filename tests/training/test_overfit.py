@@ -51,7 +51,7 @@ def random(*shape: int, **options: Any) -> torch.Tensor:
 def test_regression(tmp_path: Path) -> None:
     data = store(y=5 + 3 * random(12, 1))
     task = Regression.fit(("a",), data)
-    made = overfit(replace(GRAPHS, model="fast-smp", epochs=5), task, data, tmp_path / "run")
+    made = overfit(GRAPHS.changed(model="fast-smp", epochs=5), task, data, tmp_path / "run")
     assert made.test["mae"] < 0.15 * task.scale[0]
 
 

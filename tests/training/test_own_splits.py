@@ -387,3 +387,15 @@ def test_wrong_calls(case: str, tmp_path: Path) -> None:
         smpgnn.train(task, call.pop("data"), output=str(tmp_path), **more, **call)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_weights_of_a_data_frame_with_a_split_of_its_own() -> None:
+    frame = table().assign(importance=[1.0 + row % 2 for row in range(40)])
+    options = MOLECULES.changed(weight_column="importance")
+    pieces = {"train": frame[:20], "val": frame[20:30], "test": frame[30:]}
+    made = prepare_python(options, None, pieces, None)
+    weight = made.splits.train.weight
+    assert weight is not None
+    assert weight.flatten().tolist() == pytest.approx([(1 + row % 2) / 1.5 for row in range(20)])
+    with pytest.raises(InputError, match="train has no column 'importance'"):
+        prepare_python(options, None, {**pieces, "train": table()}, None)

@@ -10,7 +10,8 @@ from textwrap import fill, wrap
 from typing import Any, NoReturn
 
 from smpgnn.config.options import TrainOptions
-from smpgnn.config.settings import GROUPS, Setting, settings
+from smpgnn.config.setting import GROUPS, Setting
+from smpgnn.config.settings import settings
 from smpgnn.errors import InputError, nearest, quoted
 
 #: Help text of --data-dir.

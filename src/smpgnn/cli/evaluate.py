@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smpgnn.cli.arguments import DATA_DIR, add_device, add_table_format
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.metrics_table import metrics_table
 from smpgnn.cli.predict import add_model
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import TableOptions, ZincOptions
@@ -70,9 +71,11 @@ def evaluate(arguments: argparse.Namespace) -> int:
         metrics = _evaluate_test_split(model, arguments)
     if arguments.json:
         print(json.dumps(metrics, indent=1))
+    elif model.task.metric_names:
+        print(metrics_table(model.task, {data or "test split": metrics}))
     else:
-        shown = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        print(f"{data or 'test split'}: {shown}")
+        values = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        print(f"{data or 'test split'}: {values}")
     return 0
 
 

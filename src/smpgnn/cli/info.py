@@ -8,6 +8,7 @@ from typing import Any
 
 from smpgnn.cli.arguments import DATA_DIR, whole_number
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.metrics_table import metrics_table
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.models import MODELS
 from smpgnn.config.options import TASKS, TableOptions, ZincOptions
@@ -100,10 +101,13 @@ def _model(path: Path, record: dict[str, Any]) -> None:
     print(f"parameters  {count:,}")
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
-    if record:
+    if record and saved.task.metric_names:
+        print(metrics_table(saved.task, {name: record[name] for name in ("validation", "test")}))
+    elif record:
         for split in ("validation", "test"):
             values = "  ".join(f"{name} {value:.4f}" for name, value in record[split].items())
             print(f"{split:<11} {values}")
+    if record:
         print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
         print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
 

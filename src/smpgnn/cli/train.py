@@ -10,10 +10,19 @@ from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_options
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.metrics_table import metrics_table, shown
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
-from smpgnn.config.options import TASKS, TrainOptions, ZincOptions, read_config, to_yaml
+from smpgnn.config.options import (
+    TASKS,
+    TableOptions,
+    TrainOptions,
+    ZincOptions,
+    read_config,
+    to_yaml,
+)
 from smpgnn.config.presets import PAPER, paper_preset
-from smpgnn.config.settings import DATA, RUN, settings, with_values
+from smpgnn.config.setting import DATA, RUN
+from smpgnn.config.settings import settings, with_values
 from smpgnn.errors import InputError, Terminated
 
 EXAMPLES = {
@@ -134,11 +143,13 @@ def train(arguments: argparse.Namespace) -> int:
             print(f"\nsmpgnn: interrupted{hint}", file=sys.stderr)
         return 143 if isinstance(stop, Terminated) else 130
     if first:
-        monitor = result.saved.task.monitor
+        task = result.saved.task
+        values = [shown(part.get(task.monitor)) for part in (result.test, result.validation)]
         print(
-            f"Test {monitor} {result.test[monitor]:.4f}  "
-            f"validation {result.validation[monitor]:.4f}  "
+            f"Test {task.monitor} {values[0]}  validation {values[1]}  "
             f"best epoch {result.best_epoch}  {result.seconds:.0f} s"
         )
+        if isinstance(options, TableOptions):
+            print(metrics_table(task, {"validation": result.validation, "test": result.test}))
         print(f"Run folder: {result.folder}")
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smpgnn.config.models import MODELS
-from smpgnn.config.settings import HARDWARE, NETWORK, Options, nested, option
+from smpgnn.config.setting import HARDWARE, NETWORK, option
+from smpgnn.config.settings import Options, nested
 
 #: Types of local contexts: which rows they have.
 IDENTIFIERS = ("onehot", "coloring", "neighborhood", "local")

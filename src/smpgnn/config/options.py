@@ -9,24 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smpgnn.config.metrics import LOSSES, METRICS
 from smpgnn.config.network import NetworkOptions
-from smpgnn.config.settings import (
-    DATA,
-    HARDWARE,
-    OPTIMISER,
-    RUN,
-    Options,
-    nested,
-    option,
-    plain,
-    with_values,
-)
+from smpgnn.config.setting import DATA, HARDWARE, OPTIMISER, RUN, option
+from smpgnn.config.settings import Options, nested, plain, with_values
 from smpgnn.errors import InputError
 from smpgnn.yaml_files import read_yaml
 
 #: Multi-task loss: mean of the squared errors of the targets, or of their logarithms.
 OBJECTIVES = ("mse", "log-mse")
-#: Regression loss: mean absolute error, or its sum with a Huber loss.
+#: Loss of ZINC: mean absolute error, or its sum with a Huber loss.
 REGRESSION_OBJECTIVES = ("mae", "mae+huber")
 #: Ways to split the user's own data.
 SPLITS = ("random", "stratified", "scaffold", "butina", "time")
@@ -155,19 +147,9 @@ class PropertiesOptions(TrainOptions):
         return "properties"
 
 
-@dataclass(frozen=True)
-class RegressionOptions(TrainOptions):
-    """Settings of tasks that may be regressions."""
-
-    objective: str = option(
-        "mae", OPTIMISER, "regression loss; huber adds weight to large errors",
-        REGRESSION_OBJECTIVES,
-    )  # fmt: skip
-    network: NetworkOptions = nested(TrainOptions.network, message_residual=True)
-
-
 #: The default network for molecules: our best on ZINC with at most 105,000 parameters.
-_MOLECULES = RegressionOptions.network.changed(
+_MOLECULES = TrainOptions.network.changed(
+    message_residual=True,
     hidden_channels=48,
     num_layers=6,
     identifiers="local",
@@ -180,9 +162,12 @@ _MOLECULES = RegressionOptions.network.changed(
 
 
 @dataclass(frozen=True)
-class ZincOptions(RegressionOptions):
+class ZincOptions(TrainOptions):
     """Predict the penalised logP of molecules (ZINC)."""
 
+    objective: str = option(
+        "mae", OPTIMISER, "loss; huber adds weight to large errors", REGRESSION_OBJECTIVES
+    )
     edge_features: bool = option(True, DATA, "use the bond types")
     full: bool = option(False, DATA, "use all 250,000 molecules instead of 12,000")
     data_dir: str = _default("data_dir", "", advanced=False)
@@ -198,16 +183,32 @@ class ZincOptions(RegressionOptions):
 
 
 @dataclass(frozen=True)
-class TableOptions(RegressionOptions):
+class TableOptions(TrainOptions):
     """Settings of training on your own data."""
 
+    loss: str = option(
+        "auto", OPTIMISER, "loss; auto: mae or cross-entropy",
+        ("auto", *LOSSES["regression"], *LOSSES["classification"]),
+    )  # fmt: skip
+    class_weight: str = option(
+        "none", OPTIMISER, "weights of the classes in the loss; balanced: all count alike",
+        ("none", "balanced"), advanced=True,
+    )  # fmt: skip
+    metric: str = option(
+        "auto", RUN, "validation metric that chooses the model; auto: rmse or auc",
+        ("auto", *METRICS["regression"], *METRICS["classification"]),
+    )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
     task: str = option("auto", DATA, "type of task", ("auto", "regression", "classification"))
     split: str = option("random", DATA, "how to split the data", SPLITS)
     split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")
     split_fractions: tuple[float, ...] = option((0.8, 0.1, 0.1), DATA, "train, val, test fractions")
+    weight_column: str = option(
+        "", DATA, "column with the weight of each row in the loss", advanced=True
+    )
     edge_features: bool = option(True, DATA, "use edge or bond features", advanced=True)
+    network: NetworkOptions = nested(TrainOptions.network, message_residual=True)
     lr: float = _default("lr", 2e-3)
 
 

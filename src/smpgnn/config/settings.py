@@ -1,10 +1,9 @@
 """Options as nested frozen dataclasses, and their flat view.
 
-Options lie inside each other: those of a layer in those of the network, these in those of the
-training. Users and files see one flat list of settings: command-line flags, YAML keys, and the
-settings of run folders, saved models and records. The names are unique across the levels, so the
-two views hold the same; `flat` and `with_values` turn one into the other, and nothing else knows
-about it.
+The options of a training contain those of its network, and these contain those of its layers. Users
+and files see one flat list of settings: command-line flags, YAML keys, and the settings in run
+folders, saved models and records. Names are unique across the levels, so both views contain the
+same. `flat` and `with_values` convert one into the other, and nothing else knows about nesting.
 """
 
 from __future__ import annotations
@@ -14,56 +13,19 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Self, TypeVar, get_type_hints
 
-from smpgnn.config.values import checked
+from smpgnn.config.setting import Setting
 from smpgnn.errors import InputError, nearest, quoted
-
-#: Titles of the groups of settings, in the order in which the help shows them.
-GROUPS = ("data", "training run", "network", "optimiser", "hardware and memory")
-DATA, RUN, NETWORK, OPTIMISER, HARDWARE = GROUPS
 
 #: Settings of earlier versions and the value that turned each off: files may still have it.
 REMOVED = {"announced_channels": 0, "source_marker": "own", "average": 0.0}
-
-
-def option(
-    default: Any,
-    group: str,
-    help: str,
-    choices: tuple[str, ...] = (),
-    *,
-    advanced: bool = False,
-    **bounds: float,
-) -> Any:
-    """A field with its help, choices and bounds (`smpgnn.config.values.BOUNDS`).
-
-    Only `--help-all` shows an `advanced` one.
-    """
-    about = {"group": group, "help": help, "choices": choices, "advanced": advanced}
-    return field(default=default, metadata={**about, "bounds": bounds})
+#: Settings of earlier versions that have another name now, and values that changed with it.
+#: (Classifications had an objective, too, without a meaning.)
+RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {"objective": ("loss", {"mae": "auto"})}
 
 
 def nested(default: Options, helps: Mapping[str, str] | None = None, **changes: Any) -> Any:
     """A field with options inside: `default` with `changes`, and other help texts for some."""
     return field(default=default.changed(**changes), metadata={"helps": helps or {}})
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting in the flat view; `level` is the field of the options that holds it."""
-
-    name: str
-    hint: Any
-    default: Any
-    level: str
-    group: str = ""
-    help: str = ""
-    choices: tuple[str, ...] = ()
-    advanced: bool = False
-    bounds: Mapping[str, float] = field(default_factory=dict)
-
-    def checked(self, value: Any, where: str) -> Any:
-        """The value in the setting's type; `where` is its origin."""
-        return checked(self.name, value, self.hint, where, choices=self.choices, bounds=self.bounds)
 
 
 @dataclass(frozen=True)
@@ -113,10 +75,10 @@ def flat(options: Options) -> dict[str, Any]:
 def with_values(options: AnyOptions, values: Mapping[str, Any], where: str) -> AnyOptions:
     """Options with other values for some settings; `where` names their origin in errors.
 
-    Settings of earlier versions are ignored if they are turned off.
+    Settings of earlier versions get their new name, or are ignored if they are turned off.
     """
     known, given = settings(type(options)), {}
-    for name, value in values.items():
+    for name, value in renamed(values, known).items():
         if name in REMOVED and name not in known:
             if value != REMOVED[name]:
                 raise InputError(
@@ -127,6 +89,17 @@ def with_values(options: AnyOptions, values: Mapping[str, Any], where: str) -> A
             refuse_unknown([name], known, where, "key")
             given[name] = known[name].checked(value, where)
     return _replaced(options, given)
+
+
+def renamed(values: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The values with those of earlier versions under the names that are `known` now."""
+    known, found = set(known), dict(values)
+    for old, (new, changes) in RENAMED.items():
+        if old in found and old not in known and new in known:
+            value = found.pop(old)
+            value = changes.get(value, value) if isinstance(value, str) else value
+            found.setdefault(new, value)
+    return found
 
 
 def refuse_unknown(names: Iterable[str], known: Iterable[str], where: str, what: str) -> None:

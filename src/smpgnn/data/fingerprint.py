@@ -74,10 +74,21 @@ class Content:
     place: Callable[[int], str] = lambda row: f"row {row + 1}"
 
 
-def smiles_fingerprint(smiles: Sequence[object], values: Tensor, spec: TargetSpec) -> Fingerprint:
-    """The fingerprint of SMILES and targets; values [rows, T], NaN if unknown."""
+def smiles_fingerprint(
+    smiles: Sequence[object],
+    values: Tensor,
+    spec: TargetSpec,
+    weight: Tensor | None = None,
+    weight_column: str = "",
+) -> Fingerprint:
+    """The fingerprint of SMILES, targets and weights.
+
+    Shapes: values [rows, T], NaN if unknown; weight [rows, 1].
+    """
     texts = (text.strip().encode() if isinstance(text, str) else b"" for text in smiles)
-    return _fingerprint("SMILES", target_columns(spec), texts, _rows(values))
+    columns = (*target_columns(spec), *weight_columns(weight_column))
+    rows = values if weight is None else torch.cat([values, weight.to(values.dtype)], dim=1)
+    return _fingerprint("SMILES", columns, texts, _rows(rows))
 
 
 def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerprint:
@@ -111,6 +122,11 @@ def target_columns(spec: TargetSpec) -> tuple[str, ...]:
     return tuple(f"target '{name}' with the classes {', '.join(labels)}" for name, labels in pairs)
 
 
+def weight_columns(name: str) -> tuple[str, ...]:
+    """A description of the column of weights, if there is one."""
+    return (f"weights '{name}'",) if name else ()
+
+
 def _fingerprint(
     unit: str, columns: tuple[str, ...], inputs: Iterable[bytes], targets: Iterable[bytes]
 ) -> Fingerprint:
@@ -137,7 +153,9 @@ def _graphs(store: GraphStore) -> Iterator[bytes]:
 def _targets(store: GraphStore) -> Iterator[bytes]:
     for part in _pieces(store):
         graphs = _rows(part.y, torch.arange(len(part) + 1))
-        yield from map(bytes.__add__, graphs, _rows(part.y_node, part.node_ptr))
+        targets = map(bytes.__add__, graphs, _rows(part.y_node, part.node_ptr))
+        weights = _rows(part.weight, torch.arange(len(part) + 1))
+        yield from map(bytes.__add__, targets, weights)
 
 
 def _pieces(store: GraphStore) -> Iterator[GraphStore]:

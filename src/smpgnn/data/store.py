@@ -21,7 +21,7 @@ class GraphBatch:
     """A batch of graphs with the fields of PyTorch Geometric.
 
     Shapes: x [N, F] float, edge_index [2, E], edge_attr [E, D] float, batch [N];
-    y [B, T] graph targets, y_node [N, T'] node targets (NaN: unknown).
+    y [B, T] graph targets, y_node [N, T'] node targets (NaN: unknown); weight [B, 1] in the loss.
     """
 
     x: Tensor | None
@@ -31,6 +31,7 @@ class GraphBatch:
     num_graphs: int
     y: Tensor | None = None
     y_node: Tensor | None = None
+    weight: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -48,7 +49,7 @@ class GraphStore:
     batch casts them to float32. `to` moves the whole store to a GPU.
 
     Shapes: node_ptr, edge_ptr [G + 1]; x [N, F]; edge_index [2, E]; edge_attr [E, D];
-    y [G, T]; y_node [N, T'].
+    y [G, T]; y_node [N, T']; weight [G, 1].
     """
 
     node_ptr: Tensor
@@ -58,6 +59,7 @@ class GraphStore:
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     y_node: Tensor | None = None
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         nodes, edges, graphs = int(self.node_ptr[-1]), int(self.edge_ptr[-1]), len(self)
@@ -68,13 +70,15 @@ class GraphStore:
             "edge_attr": (self.edge_attr, 0, edges),
             "y": (self.y, 0, graphs),
             "y_node": (self.y_node, 0, nodes),
+            "weight": (self.weight, 0, graphs),
         }
         for name, (value, dim, size) in expected.items():
             if value is not None and value.size(dim) != size:
                 raise InputError(
                     f"GraphStore: {name} has {value.size(dim)} entries instead of {size}."
                 )
-            if name in ("x", "edge_attr", "y", "y_node") and value is not None and value.dim() != 2:
+            flat = name in ("edge_ptr", "edge_index")
+            if not flat and value is not None and value.dim() != 2:
                 raise InputError(f"GraphStore: {name} must have two dimensions, not {value.dim()}.")
 
     def __len__(self) -> int:
@@ -110,6 +114,7 @@ class GraphStore:
             edge_attr=_take(self.edge_attr, edges),
             y=_take(self.y, index),
             y_node=_take(self.y_node, nodes),
+            weight=_take(self.weight, index),
         )
 
     def batch(self, graphs: Tensor | Sequence[int] | None = None) -> GraphBatch:
@@ -128,6 +133,7 @@ class GraphStore:
             num_graphs=len(part),
             y=part.y,
             y_node=part.y_node,
+            weight=part.weight,
         )
 
     @classmethod
@@ -148,7 +154,7 @@ class GraphStore:
             torch.cat([store.num_nodes for store in stores]),
             torch.cat([store.num_edges for store in stores]),
             edge_index=joined("edge_index", dim=1),
-            **{name: joined(name) for name in ("x", "edge_attr", "y", "y_node")},
+            **{name: joined(name) for name in ("x", "edge_attr", "y", "y_node", "weight")},
         )
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from smpgnn.config.models import MODELS, SMP_LAYERS
 from smpgnn.config.network import LayerOptions, NetworkOptions
 from smpgnn.config.settings import Options, flat, nested, with_values
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, quoted
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,15 @@ class NetworkSpec(Options):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NetworkSpec:
-        """From the flat view, also of models of earlier versions."""
-        return with_values(cls(), values, "spec")
+        """From the flat view, also of models of earlier versions.
+
+        Files of smpgnn have each value in the type of its setting; others are refused.
+        """
+        made = with_values(cls(), values, "spec")
+        for name, value in flat(made).items():
+            if values.get(name, value) != value:
+                raise InputError(f"spec.{name} is {quoted(values[name])}")
+        return made
 
     @property
     def level(self) -> str:

@@ -68,9 +68,7 @@ class Keeper(pl.Callback):
                 f"{values['train_loss']:.4g}): start a new run with a lower --lr "
                 f"(now {pl_module.options.lr:g}) or a lower --clip."
             )
-        better = self.best is None or (
-            value > self.best if task.larger_is_better else value < self.best
-        )
+        better = self.best is None or self._rank(epoch) < self._rank(self.best_epoch)
         if better:
             self.best, self.best_epoch = value, epoch
         if self.patience and epoch - self.best_epoch >= self.patience:
@@ -88,6 +86,11 @@ class Keeper(pl.Callback):
             trainer.save_checkpoint(self.folder.last)  # collective; only the first one writes
         trainer.strategy.barrier("last")
 
+    def _rank(self, epoch: int) -> tuple[float, float]:
+        """How good the metrics of an epoch are; smaller is better."""
+        line = self.history[epoch - 1].items()
+        return self.saved.task.rank({name.removeprefix("val_"): value for name, value in line})
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "best": self.best,
@@ -103,7 +106,9 @@ class Keeper(pl.Callback):
         self.stopped = state_dict["stopped"]
         self.seconds_before = state_dict["seconds"]
         self.history = json.loads(state_dict["history"])
-        needed = {"epoch", "seconds", "train_loss", f"val_{self.saved.task.monitor}"}
+        task = self.saved.task
+        needed = {"epoch", "seconds", "train_loss", f"val_{task.monitor}"}
+        needed |= {f"val_{task.tie}"} if task.tie else set()
         if not isinstance(self.history, list) or not all(
             isinstance(line, dict)
             and needed <= line.keys()

@@ -151,8 +151,7 @@ class GraphModule(pl.LightningModule):
         for name, value in values.items():
             self.log(f"val_{name}", value)  # torchmetrics has already summed over the processes
         if self.options.schedule == "plateau":
-            watched = float(values[self.task.monitor])
-            self.plateau.report(-watched if self.task.larger_is_better else watched)
+            self.plateau.report(*self.task.rank({k: float(v) for k, v in values.items()}))
             if self.options.lr * self.plateau.scale < self.options.min_lr:
                 self.trainer.should_stop = True
 

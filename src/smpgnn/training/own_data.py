@@ -12,17 +12,24 @@ from torch import Tensor
 
 from smpgnn.config.options import GraphsOptions, MoleculesOptions, TableOptions
 from smpgnn.data.base import Splits
-from smpgnn.data.fingerprint import Content, smiles_fingerprint, store_fingerprint, target_columns
+from smpgnn.data.fingerprint import (
+    Content,
+    smiles_fingerprint,
+    store_fingerprint,
+    target_columns,
+    weight_columns,
+)
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import select_columns
 from smpgnn.data.targets import TargetSpec, place
+from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
 from smpgnn.training.own_splits import Basis, basis_column, overlap, split_nodes, split_rows
+from smpgnn.training.own_task import own_task
 from smpgnn.training.prepare import SPLITS, Prepared, assemble
 from smpgnn.training.run_data import RunData, SplitTable
-from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +78,12 @@ def molecules(
         frame = select_columns(data, columns, source)
     targets = parse_targets(frame, options.targets, options.task, source=source)
     smiles = frame[options.smiles_column].tolist()
+    weight = None
+    if options.weight_column:
+        weight = read_weights(frame[options.weight_column], source)
     content = Content(
         source,
-        smiles_fingerprint(smiles, targets.values, targets.spec),
+        smiles_fingerprint(smiles, targets.values, targets.spec, weight, options.weight_column),
         lambda row: place(frame, row),
     )
     if saved is not None:
@@ -88,7 +98,11 @@ def molecules(
     kept = found.index.tolist()
     return _own_data(
         options,
-        replace(found.store, y=targets.values[found.index].float()),
+        replace(
+            found.store,
+            y=targets.values[found.index].float(),
+            weight=None if weight is None else weight[found.index].float(),
+        ),
         targets.spec,
         content,
         {"kind": "molecules", "smiles_column": options.smiles_column},
@@ -107,7 +121,9 @@ def molecules(
 
 def table_columns_of(options: MoleculesOptions, by: str = "") -> list[str]:
     """The columns of a table of molecules that a run reads; `by` is the column of its split."""
-    return [options.smiles_column, *options.targets, *([by] if by else [])]
+    columns = [options.smiles_column, *options.targets, *([by] if by else [])]
+    weight = options.weight_column
+    return [*columns, weight] if weight and weight not in columns else columns
 
 
 def graphs(
@@ -118,10 +134,12 @@ def graphs(
 
     if not options.path:
         raise InputError("graphs: name the file or folder, as in smpgnn train graphs FOLDER.")
-    for name in ("split_column", "split_time"):
+    for name in ("split_column", "split_time", "weight_column"):
         if getattr(options, name) and not options.targets:
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: name the targets as well, with --targets.")
+    if options.weight_column and options.level == "node":
+        raise InputError("--weight-column: is for targets of graphs: leave it out.")
     table = read_graphs(
         options.path,
         labels=options.labels or None,
@@ -135,16 +153,20 @@ def graphs(
             "or give a table with --labels."
         )
     by = basis_column(options) if saved is None and own is None else ""
-    column = graph_values(options.path, by, labels=options.labels or None) if by else None
+    store, labels = table.store, options.labels or None
+    column = graph_values(options.path, by, labels=labels) if by else None
+    if options.weight_column:
+        weight = graph_values(options.path, options.weight_column, labels=labels)
+        store = replace(store, weight=read_weights(weight, labels or options.path).float())
     return prepare_store(
         options,
-        table.store,
+        store,
         table.schema.targets,
         table.schema,
         column,
         saved,
         table.names,
-        own=None if own is None else own(len(table.store)),
+        own=None if own is None else own(len(store)),
     )
 
 
@@ -173,9 +195,12 @@ def prepare_store(
         own: a split from Python, of graphs or of nodes.
         notes: messages for the user.
     """
+    if options.weight_column and store.weight is None:
+        raise InputError("weight_column: is for tables and files: leave it out.")
     if store.y is not None:
         store = replace(store, y=store.y.float())
-    columns, source = target_columns(targets), dict[str, Any](kind="graphs")
+    columns = (*target_columns(targets), *weight_columns(options.weight_column))
+    source = dict[str, Any](kind="graphs")
     if schema is not None:
         columns, source["schema"] = (*columns, *_attributes(schema)), schema.to_dict()
     content = Content(options_source(options), store_fingerprint(store, columns))
@@ -251,25 +276,16 @@ def _own_data(
                 f"{options_source(options)}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
             )
-    task = _task(options, targets, splits.train, level)
+    task, about = own_task(options, targets, splits, level)
     prepared = assemble(
-        options, splits, task, source, edge_features=options.edge_features, notes=notes
+        options,
+        _with_mean_weight_1(options, splits),
+        task,
+        source,
+        edge_features=options.edge_features,
+        notes=(*notes, *about),
     )
     return replace(prepared, own=content, table=table)
-
-
-def _task(options: TableOptions, targets: TargetSpec, train: GraphStore, level: str) -> Task:
-    if targets.task == "regression":
-        return Regression.fit(targets.names, train, level, options.objective)
-    if options.objective != "mae":
-        raise InputError(
-            f"--objective {options.objective}: is for regression, but '{targets.names[0]}' has "
-            "classes: leave it out."
-        )
-    if len(targets.names) == 1:
-        return Classification(name=targets.names[0], classes=targets.classes[0], level=level)
-    pairs = tuple((labels[0], labels[1]) for labels in targets.classes)
-    return MultiLabel(names=targets.names, classes=pairs, level=level)
 
 
 def options_source(options: TableOptions) -> str:
@@ -284,6 +300,22 @@ def _notes_on_own(own: SplitTable, split: Split, rows: Tensor, basis: Basis) -> 
     if unused:
         notes = (f"{unused} rows are in none of train, val and test, and are not used.", *notes)
     return notes
+
+
+def _with_mean_weight_1(options: TableOptions, splits: Splits) -> Splits:
+    """The splits with weights whose mean is 1 over the training rows with a known target."""
+    train = splits.train
+    if train.weight is None:
+        return splits
+    assert train.y is not None
+    mean = train.weight[~train.y.isnan().all(1)].mean()
+    if float(mean) == 0:
+        raise InputError(
+            f"{options_source(options)}: all training rows have the weight 0 in column "
+            f"'{options.weight_column}': give some rows a positive weight."
+        )
+    parts = vars(splits).values()
+    return Splits(*(replace(part, weight=part.weight / mean) for part in parts))
 
 
 def _visible(store: GraphStore, nodes: Tensor) -> GraphStore:

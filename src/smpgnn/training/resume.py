@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from smpgnn.checksums import last_line_fits
 from smpgnn.config.options import TrainOptions
-from smpgnn.config.settings import flat, plain
+from smpgnn.config.settings import flat, plain, renamed
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import DATA, PLACE, RunFolder
 
@@ -33,7 +33,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
             f"{options.output}: is a run of '{stored.task_name()}', not of '{options.task_name()}'."
         )
     before, now = flat(stored), flat(options)
-    for name in given:
+    for name in renamed(dict.fromkeys(given), before):
         known, wanted = before[name], now[name]
         if name in DATA and (folder.data.exists() or _same_file(known, wanted)):
             continue  # identified by the fingerprint
@@ -83,7 +83,9 @@ def check_checkpoint(
         raise damaged(path) from error
     if not whole or shapes != {name: value.shape for name, value in weights.items()}:
         raise InputError(f"{path}: belongs to another run: delete it to restart the run.")
-    for name, value in settings(options).items():
+    now = settings(options)
+    before = renamed(before, now)
+    for name, value in now.items():
         if name in before and before[name] != value:
             raise InputError(
                 f"{path.with_name('config.yaml')}: {name} is {value}, but the run has "

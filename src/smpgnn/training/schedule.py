@@ -17,11 +17,12 @@ class Plateau:
     scale: float = 1.0
     best: float = math.inf
     waited: int = 0
+    best_tie: float = -math.inf
 
-    def report(self, value: float) -> None:
-        """Report the monitored value of an epoch; smaller is better."""
-        if value < self.best:
-            self.best, self.waited = value, 0
+    def report(self, value: float, tie: float = 0.0) -> None:
+        """Report the monitored value of an epoch, and what decides ties; smaller is better."""
+        if (value, tie) < (self.best, self.best_tie):
+            self.best, self.best_tie, self.waited = value, tie, 0
             return
         self.waited += 1
         if self.waited > self.patience:

@@ -101,6 +101,9 @@ def _train(
         if resume and saved_data is None and prepared.own is not None:
             print(folder.no_split(), file=sys.stderr)
     options = _fit_memory(options, prepared, device)
+    if resume and prepared.own is not None and folder.model.exists():
+        # the run goes on with its loss and metrics, also if the defaults have changed since
+        prepared = replace(prepared, task=load_model(folder.model).task)
 
     torch.manual_seed(options.seed)
     network = prepared.network()

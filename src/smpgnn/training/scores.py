@@ -1,0 +1,182 @@
+"""Metrics for your own data: of each target, and their mean over the targets.
+
+They equal those of scikit-learn. Unknown targets are left out. A metric that the known targets of a
+column leave undefined (`is_defined`) has no value for it and is left out of the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from scipy.stats import rankdata
+from torch import Tensor
+from torch.nn import functional as F
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.functional import r2_score
+from torchmetrics.functional.classification import binary_auroc, binary_average_precision
+from torchmetrics.utilities import dim_zero_cat
+
+#: Metrics that need two different targets.
+_NEED_TWO = frozenset({"auc", "prauc", "r2", "pearson", "spearman"})
+
+Score = Callable[[Tensor, Tensor], dict[str, Tensor]]
+Area = Callable[[Tensor, Tensor], Tensor]
+
+
+def is_defined(metric: str, target: Tensor) -> bool:
+    """Whether a metric has a value on a column of targets, [R], NaN if unknown."""
+    known = target[~target.isnan()]
+    if known.numel() == 0:
+        return False
+    return metric not in _NEED_TWO or bool((known != known[0]).any())
+
+
+class Scores(Metric):
+    """Keeps outputs and targets of all batches, and scores them together.
+
+    Args:
+        score: computes the metrics from both, in float64 on the CPU.
+    """
+
+    full_state_update = False
+
+    def __init__(self, score: Score) -> None:
+        super().__init__()
+        self.score = score
+        self.output: list[Tensor]
+        self.target: list[Tensor]
+        for name in ("output", "target"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        self.output.append(output.detach().float().clone())  # a captured step overwrites its output
+        self.target.append(target.detach().clone())
+
+    def compute(self) -> dict[str, Tensor]:
+        output, target = dim_zero_cat(self.output), dim_zero_cat(self.target)
+        return self.score(output.cpu().double(), target.cpu().double())
+
+
+def collection(score: Score) -> MetricCollection:
+    """The metrics of a task whose metrics are computed from all predictions at once."""
+    return MetricCollection({"scores": Scores(score)})
+
+
+def of_targets(
+    metrics: Sequence[str],
+    names: Sequence[str],
+    target: Tensor,
+    score: Callable[[int, Tensor], Mapping[str, Tensor]],
+) -> dict[str, Tensor]:
+    """The mean of each metric over targets; with several targets also each, as 'metric target'.
+
+    Args:
+        metrics: their names.
+        names: of the targets.
+        target: [R, T], NaN if unknown.
+        score: the metrics of one column, given its number and a mask of the known rows.
+    """
+    columns = target.unbind(1)
+    found = [
+        score(number, ~column.isnan()) if is_defined("", column) else {}
+        for number, column in enumerate(columns)
+    ]
+    means: dict[str, Tensor] = {}
+    single: dict[str, Tensor] = {}
+    for metric in metrics:
+        values = {
+            name: values[metric]
+            for name, values, column in zip(names, found, columns, strict=True)
+            if is_defined(metric, column)
+        }
+        if values:
+            means[metric] = torch.stack(list(values.values())).mean()
+        if len(names) > 1:
+            single |= {f"{metric} {name}": value for name, value in values.items()}
+    return means | single
+
+
+def regression_scores(predicted: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """The metrics of numbers, [R] each in float64; NaN if a prediction is not finite.
+
+    Constant predictions have correlation 0.
+    """
+    gap = predicted - target
+    mse = gap.square().mean()
+    two = bool((target != target[0]).any())
+    return {
+        "rmse": mse.sqrt(),
+        "mae": gap.abs().mean(),
+        "mse": mse,
+        "r2": r2_score(predicted, target) if two else mse.new_tensor(torch.nan),
+        "pearson": _correlation(predicted, target),
+        "spearman": _correlation(_ranks(predicted), _ranks(target)),
+    }
+
+
+def _correlation(one: Tensor, other: Tensor) -> Tensor:
+    if not bool(one.isfinite().all()):
+        return one.new_tensor(torch.nan)
+    if bool((one == one[0]).all()) or bool((other == other[0]).all()):
+        return one.new_zeros(())
+    return torch.corrcoef(torch.stack([one, other]))[0, 1]
+
+
+def _ranks(values: Tensor) -> Tensor:
+    """Ranks from 1; equal values share their mean rank."""
+    return torch.from_numpy(rankdata(values.numpy()))
+
+
+def classification_scores(logits: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """The metrics of one class of K; NaN if a logit is not finite.
+
+    The second of two classes is the positive one. With more, AUC, PR-AUC (each against the rest)
+    and F1 are means over the classes.
+
+    Shapes: logits [R, K] in float64, target [R] in integers.
+    """
+    shares = logits.log_softmax(1)
+    classes = logits.size(1)
+    if not bool(shares.isfinite().all()):
+        names = ("auc", "prauc", "mcc", "f1", "balanced_accuracy", "log_loss", "accuracy")
+        return dict.fromkeys(names, logits.new_tensor(torch.nan))
+    cells = torch.bincount(classes * target + shares.argmax(1), minlength=classes**2)
+    table = cells.view(classes, classes).double()
+    hits, real, said = table.diag(), table.sum(1), table.sum(0)
+    total, seen = real.sum(), real > 0
+    positive = [1] if classes == 2 else torch.nonzero(seen).flatten().tolist()
+    # by rank, between 0 and 1: torchmetrics takes other numbers as logits and rounds them
+    rest = [
+        (_ranks(_log_odds(logits, one)) / len(target), (target == one).long()) for one in positive
+    ]
+    found = {
+        "mcc": _matthews(hits, real, said),
+        "balanced_accuracy": (hits[seen] / real[seen]).mean(),
+        "log_loss": F.nll_loss(shares, target),
+        "accuracy": hits.sum() / total,
+    }
+    f1 = 2 * hits / (real + said).clamp(min=1)
+    found["f1"] = f1[1] if classes == 2 else f1[real + said > 0].mean()
+    if int(seen.sum()) > 1:
+        areas: dict[str, Area] = {"auc": binary_auroc, "prauc": binary_average_precision}
+        for name, area in areas.items():
+            found[name] = torch.stack([area(*pair) for pair in rest]).double().mean()
+    return found
+
+
+def _log_odds(logits: Tensor, one: int) -> Tensor:
+    """Of one class against the rest; in float32, so that equal shares of other rows are equal.
+
+    Unlike probabilities they differ between predictions that are almost certain.
+    """
+    others = torch.cat([logits[:, :one], logits[:, one + 1 :]], dim=1)
+    return (logits[:, one] - others.logsumexp(1)).float()
+
+
+def _matthews(hits: Tensor, real: Tensor, said: Tensor) -> Tensor:
+    """Matthews' correlation of K classes; 0 where one side has one class only."""
+    total = real.sum()
+    spread = (total**2 - real.square().sum()) * (total**2 - said.square().sum())
+    shared = hits.sum() * total - (real * said).sum()
+    return torch.where(spread > 0, shared / spread.clamp(min=1).sqrt(), 0.0)

@@ -1,0 +1,54 @@
+"""Tasks: the meaning of a network's outputs, their loss and metrics, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smpgnn.config.metrics import LOSSES, METRICS
+from smpgnn.config.plain import from_plain
+from smpgnn.errors import InputError
+from smpgnn.training.tasks.base import OneLevelTask, Task
+from smpgnn.training.tasks.classification import Classification, MultiLabel
+from smpgnn.training.tasks.graph_properties import GraphProperties
+from smpgnn.training.tasks.regression import Regression
+
+__all__ = ["Classification", "GraphProperties", "MultiLabel", "OneLevelTask", "Regression", "Task"]
+
+KINDS: dict[str, type[Task]] = {
+    kind.__name__: kind for kind in (Regression, Classification, MultiLabel, GraphProperties)
+}
+
+
+def task_from_dict(content: dict[str, Any]) -> Task:
+    """The task from the result of `to_dict`."""
+    values = dict(content)
+    kind = values.pop("kind", None)
+    if kind not in KINDS:
+        raise InputError(f"unknown task {kind!r}: it may be from a newer version")
+    task = from_plain(KINDS[kind], values, "task")
+    if isinstance(task, OneLevelTask) and task.level not in ("graph", "node"):
+        raise InputError(f"task.level is {task.level!r}")
+    if isinstance(task, OneLevelTask):
+        _check_metrics(task)
+    by_name: tuple[tuple[Any, ...], ...] = ()
+    if isinstance(task, Regression):
+        by_name = (task.names, task.mean, task.scale)
+    elif isinstance(task, MultiLabel):
+        by_name = (task.names, task.classes, task.class_weights or task.names)
+    elif isinstance(task, Classification):
+        by_name = (task.classes, task.class_weights or task.classes)
+    if len({len(values) for values in by_name}) > 1:
+        raise InputError("the task has values for other targets")
+    return task
+
+
+def _check_metrics(task: OneLevelTask) -> None:
+    """Refuse metrics and losses that the task does not have."""
+    kind = "regression" if isinstance(task, Regression) else "classification"
+    for name in task.metric_names:
+        if name not in METRICS[kind]:
+            raise InputError(f"task.metric_names has the unknown metric {name!r}")
+    if task.metric_names and not {task.monitor, task.tie or task.monitor} <= {*task.metric_names}:
+        raise InputError(f"task.monitor is {task.monitor!r}")
+    if isinstance(task, Regression) and task.objective not in LOSSES[kind]:
+        raise InputError(f"task.objective is {task.objective!r}")

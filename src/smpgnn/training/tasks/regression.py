@@ -1,0 +1,143 @@
+"""Predict numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricCollection
+
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.errors import InputError
+from smpgnn.training.scores import collection, of_targets, regression_scores
+from smpgnn.training.tasks.base import OneLevelTask
+
+
+@dataclass(frozen=True)
+class Regression(OneLevelTask):
+    r"""One or several numbers per graph or node; the network predicts them standardised.
+
+    The loss is the mean over known targets of a function of the absolute error :math:`e` in
+    standard deviations, times the weight of the row:
+
+    .. math:: \text{mae: } e, \quad \text{mse: } e^2, \quad \text{huber: } h_1(e), \quad
+              \text{mae+huber: } e + 2 h_2(e), \qquad
+              h_d(e) = e^2/2 \text{ if } e < d, \text{ else } d e - d^2/2
+
+    Missing targets (NaN) are ignored in the loss and the metrics.
+    """
+
+    names: tuple[str, ...] = ("y",)
+    mean: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
+    monitor: str = "mae"
+    larger_is_better: bool = False
+    objective: str = "mae"
+
+    @classmethod
+    def fit(
+        cls,
+        names: tuple[str, ...],
+        store: GraphStore,
+        level: str = "graph",
+        objective: str = "mae",
+    ) -> Regression:
+        """Mean and standard deviation from the training data."""
+        target = store.y if level == "graph" else store.y_node
+        assert target is not None
+        means, scales = [], []
+        for name, column in zip(names, target.double().unbind(1), strict=True):
+            known = column[~column.isnan()]
+            if known.numel() == 0:
+                raise InputError(
+                    f"target '{name}' has no value in the training split: split differently."
+                )
+            means.append(known.mean().item())
+            scales.append(known.std(correction=0).item() or 1.0)
+        return cls(
+            names=names, mean=tuple(means), scale=tuple(scales), level=level, objective=objective
+        )
+
+    @property
+    def outputs(self) -> int:
+        return len(self.names)
+
+    def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
+        target = self.target(batch)
+        known = ~target.isnan()
+        output = output.float()  # in bfloat16 the mean is less precise than the scale
+        # numbers, not tensors: a captured step cannot create tensors from Python values
+        parts = zip(target.float().unbind(1), self.mean, self.scale, strict=True)
+        wanted = torch.stack([(part - mean) / scale for part, mean, scale in parts], dim=1)
+        gap = (output - torch.where(known, wanted, output.detach())).abs()
+        if self.objective == "mse":
+            gap = gap.square()
+        elif self.objective == "huber":
+            gap = torch.where(gap < 1, gap.square() / 2, gap - 0.5)
+        elif self.objective == "mae+huber":
+            gap = gap + 2 * torch.where(gap < 2, gap.square() / 2, 2 * gap - 2)
+        if batch.weight is not None:
+            gap = gap * batch.weight.float()
+        return gap.sum() / known.sum().clamp(min=1)
+
+    def metrics(self) -> MetricCollection:
+        if self.metric_names:
+            return collection(self._scores)
+        single: dict[str, Metric | MetricCollection] = {
+            "mae": MeanAbsoluteError(),
+            "mse": MeanSquaredError(),
+        }
+        if len(self.names) > 1:
+            # by index: a name may contain a dot, which torch does not allow here
+            single |= {f"mae {number}": MeanAbsoluteError() for number in range(len(self.names))}
+        return MetricCollection(single, compute_groups=False)
+
+    def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
+        target, values = self.target(batch).float(), self.values(output)
+        if self.metric_names:
+            metrics["scores"].update(values, target)
+            return
+        known = ~target.isnan()
+        metrics["mae"].update(values[known], target[known])
+        metrics["mse"].update(values[known], target[known])
+        if len(self.names) > 1:
+            for number in range(len(self.names)):
+                there = known[:, number]
+                metrics[f"mae {number}"].update(values[there, number], target[there, number])
+
+    def results(self, metrics: MetricCollection) -> dict[str, Tensor]:
+        shown = {f"mae {number}": f"mae {name}" for number, name in enumerate(self.names)}
+        return {shown.get(key, key): value for key, value in super().results(metrics).items()}
+
+    def _scores(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
+        def score(number: int, known: Tensor) -> dict[str, Tensor]:
+            return regression_scores(values[known, number], target[known, number])
+
+        return of_targets(self.metric_names, self.names, target, score)
+
+    def values(self, output: Tensor) -> Tensor:
+        """The prediction in the units of the targets, float32."""
+        output = output.float()
+        return output * output.new_tensor(self.scale) + output.new_tensor(self.mean)
+
+    def score_names(self) -> list[str]:
+        return list(self.names)
+
+    def scores(self, output: Tensor) -> Tensor:
+        return self.values(output)
+
+    def columns(self) -> list[str]:
+        return [f"predicted_{name}" for name in self.names]
+
+    def predict(self, output: Tensor) -> list[list[Any]]:
+        rows: list[list[Any]] = self.values(output).tolist()
+        return rows
+
+    def target_names(self) -> list[str]:
+        return list(self.names)
+
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        rows: list[list[Any]] = self.target(batch).float().tolist()
+        return rows
