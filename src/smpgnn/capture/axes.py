@@ -2,7 +2,7 @@
 
 A data set has axes: nodes, edges, and what the rows of its contexts bring (rows, messages, …). Each
 axis has a number of entries in every graph and any number of columns: index arrays with one integer
-per entry, counted within the graph. A batch adds to each where its graph begins.
+per entry, counted within the graph. In a batch, each integer is shifted by the start of its graph.
 """
 
 from __future__ import annotations

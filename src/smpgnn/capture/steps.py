@@ -50,7 +50,7 @@ def row_axes(network: nn.Module, store: GraphStore) -> RowAxes:
 
 
 def structures(network: nn.Module) -> list[GraphStructure[Any]]:
-    """What the layers ask of the topology of a batch, each once."""
+    """The structures that the layers need from the topology of a batch, without duplicates."""
     backbone: Any = network.backbone
     asked = dict.fromkeys(layer.structure for layer in backbone.layers)
     return [structure for structure in asked if structure is not None]

@@ -23,7 +23,7 @@ _WIDEST, _DEEPEST = 2**16, 1000
 
 @dataclass(frozen=True)
 class LayerOptions(Options):
-    """What one SMP layer computes. A layer names those that it has in `option_names`."""
+    """Options of one SMP layer. Each layer lists the ones that it supports in `option_names`."""
 
     towers: int = option(
         1, NETWORK, "independent channel groups; more need fewer weights",

@@ -109,7 +109,10 @@ class ContextIndex:
 
     @cached_property
     def routes(self) -> Routes:
-        """As `lift`, for the kernels; without it if all contexts of a graph have the same rows."""
+        """The same as `lift`, in the form that kernels read.
+
+        If all contexts of a graph have the same rows, `lift` itself is not computed.
+        """
         topology = self.topology
         scale = take(topology.inverse_average_degree, topology.batch)
         same = isinstance(self.table, IdentifierRows | NodeRows)

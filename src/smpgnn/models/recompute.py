@@ -10,13 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, RowBatchNorm, RowLayerNorm
-from smpgnn.layers.norm import NoNorm
-from smpgnn.pooling import NodeExtractor
-
-#: Modules without random numbers, for which the state of the generator need not be kept.
-_CERTAIN = (DefaultSMPLayer, FastSMPLayer, RowBatchNorm, RowLayerNorm, NoNorm, NodeExtractor)
-
 
 def recomputed(function: Callable[..., Any], modules: list[nn.Module], *arguments: Any) -> Any:
     """function(*arguments), keeping only the arguments for the gradient.
@@ -30,7 +23,6 @@ def recomputed(function: Callable[..., Any], modules: list[nn.Module], *argument
         function,
         *arguments,
         use_reentrant=False,
-        preserve_rng_state=not all(isinstance(module, _CERTAIN) for module in modules),
         context_fn=lambda: (nullcontext(), _UnchangedBuffers(modules)),
     )
 
