@@ -152,7 +152,11 @@ def test_wrong_calls(graph_run: Result) -> None:
         (("molecules",), {"preset": "paper"}, "the paper has no experiment 'molecules'"),
         (("cycles",), {"epoch": 3}, "train: unknown key 'epoch': did you mean 'epochs'?"),
         (("cycles",), {"epochs": "3"}, "train: epochs must be a whole number, not '3'"),
-        (("cycles", with_graph_targets()), {}, "data goes with task 'graphs', not with 'cycles'"),
+        (
+            ("cycles", with_graph_targets()),
+            {},
+            "go with tasks 'molecules' and 'graphs', not 'cycles'",
+        ),
         (("graphs", []), {}, "The list contains no graphs"),
         (("graphs", [path_graph(3)] * 5), {}, "the graphs have no targets: add 'y' to each"),
         (("graphs", [1, 2, 3]), {}, "Graph 0 has no edge_index"),

@@ -59,8 +59,8 @@ def test_help_of_molecules_starts_with_what_a_chemist_sets() -> None:
     groups = groups_of(found)
     assert list(groups) == TITLES
     assert groups["data"] == [
-        "path", "--smiles-column", "--targets", "--task", "--split", "--split-column",
-        "--split-fractions",
+        "path", "--smiles-column", "--targets", "--task", "--split", "--split-time",
+        "--split-column", "--split-fractions",
     ]  # fmt: skip
     assert groups["training run"][:5] == [
         "--metric", "--epochs", "--patience", "--seed", "--output",

@@ -38,3 +38,28 @@ def test_lines_are_those_of_the_labels(home: Path, tmp_path: Path) -> None:
     labels["part"] = "train"
     labels.to_csv(path, index=False)
     assert f"{path}, column 'part' has no row 'val'" in refused(*words)
+
+
+def test_graphs_by_time(home: Path, tmp_path: Path) -> None:
+    labels = pd.read_csv(home / "labels.csv")
+    labels["day"] = [f"2024-01-{1 + row:02}" for row in range(len(labels))][::-1]
+    path = tmp_path / "labels.csv"
+    labels.to_csv(path, index=False)
+    words = ("graphs", home / "graphs", "--labels", path, "--split", "time", "--split-time", "day")
+    assert "--split-time: name the targets as well" in refused(*words)
+    words = (*words, "--targets", "kind", "--output", tmp_path / "run")
+    assert smpgnn("train", *words, *SMALL).status == 0
+    day = labels.set_index("file")["day"]
+    names = sorted(day.index)
+    split = pd.read_csv(tmp_path / "run" / "splits.csv").set_index("row")["split"]
+    days = {
+        part: [day[names[row - 1]] for row in split.index[split == part]]
+        for part in ("train", "val", "test")
+    }
+    assert max(days["train"]) < min(days["val"])
+    assert max(days["val"]) < min(days["test"])
+    labels.loc[2, "day"] = "soon"
+    labels.to_csv(path, index=False)
+    assert f"{path}, column 'day', line 4: the time is 'soon'" in refused(
+        *words[:-1], tmp_path / "other"
+    )

@@ -11,13 +11,8 @@ import torch
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from smpgnn.data.splits import (
-    Split,
-    given_split,
-    random_split,
-    scaffold_split,
-    stratified_split,
-)
+from smpgnn.data.molecule_splits import scaffold_split
+from smpgnn.data.splits import Split, given_split, random_split, stratified_split
 from smpgnn.errors import InputError
 
 RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "c1ccc2ccccc2c1", "C1CC1", "c1ccsc1", "C1CCNC1", ""]
@@ -118,7 +113,7 @@ def test_scaffolds_ignore_stereo_and_refuse_bad_rows() -> None:
         InputError, match="3 molecules with 1 scaffolds leave the split 'val' empty"
     ):
         scaffold_split(["C[C@H]1CCCO1", "C[C@@H]1CCCO1", "C1CCCO1"])
-    with pytest.raises(InputError, match="Row 2 has no scaffold because the text is not a SMILES"):
+    with pytest.raises(InputError, match="Row 2 cannot be split because the text is not a SMILES"):
         scaffold_split(["C", "C1CC", "O"])
 
 

@@ -27,7 +27,7 @@ OLD = Path(__file__).parent / "old_run"
 
 def table() -> pd.DataFrame:
     """Thirty molecules, and a row that is none."""
-    smiles = ["C" * (1 + i % 6) + ("", "O", "N")[i % 3] for i in range(31)]
+    smiles = ["C" * (1 + i // 3) + ("", "O", "N")[i % 3] for i in range(31)]
     smiles[4] = "C("
     size = [float(len(text)) if i % 9 else None for i, text in enumerate(smiles)]
     return pd.DataFrame({"smiles": smiles, "size": size, "kind": ["a", "b", "c"] * 10 + ["a"]})
@@ -154,7 +154,7 @@ def test_other_data_are_refused(data: Path, change: Any, said: str) -> None:
 def test_the_saved_split_holds_and_not_a_new_one(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smpgnn.training import own_data as module
+    from smpgnn.training import own_splits as module
 
     made = train(data)
     written = (made.folder / "splits.csv").read_text()

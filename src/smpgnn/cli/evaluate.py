@@ -101,13 +101,13 @@ def _evaluate_test_split(model: Model, arguments: argparse.Namespace) -> dict[st
         if not getattr(options, "path", ""):
             raise InputError(
                 f"{arguments.run}: was trained from Python: evaluate it there with "
-                "smpgnn.load(RUN).evaluate(graphs)."
+                "smpgnn.load(RUN).evaluate(data)."
             )
         if saved is None:
             print(RunFolder(arguments.run).no_split(), file=sys.stderr)
     if isinstance(options, ZincOptions):
         import_trusted(arguments, options.data_dir, subset=not options.full)
-    test = prepare(options, saved).splits.test
+    test = prepare(options, saved, old=saved is None).splits.test
     return evaluate_store(
         model.network,
         model.task,

@@ -20,6 +20,8 @@ from smpgnn.yaml_files import read_yaml
 OBJECTIVES = ("mse", "log-mse")
 #: Loss of ZINC: mean absolute error, or its sum with a Huber loss.
 REGRESSION_OBJECTIVES = ("mae", "mae+huber")
+#: Ways to split the user's own data.
+SPLITS = ("random", "stratified", "scaffold", "butina", "time")
 #: Limits of counts; larger ones are surely mistakes that would use up all time or memory.
 _COUNT: Any = {"at_least": 1, "at_most": 10**9}
 _SAMPLES: Any = {"at_least": 1, "at_most": 10**7}
@@ -198,11 +200,10 @@ class TableOptions(TrainOptions):
     )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
     task: str = option("auto", DATA, "type of task", ("auto", "regression", "classification"))
-    split: str = option("random", DATA, "how to split the data", ("random", "scaffold"))
+    split: str = option("random", DATA, "how to split the data", SPLITS)
+    split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")
-    split_fractions: tuple[float, ...] = option(
-        (0.8, 0.1, 0.1), DATA, "train, validation and test fractions"
-    )
+    split_fractions: tuple[float, ...] = option((0.8, 0.1, 0.1), DATA, "train, val, test fractions")
     weight_column: str = option(
         "", DATA, "column with the weight of each row in the loss", advanced=True
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,6 +43,53 @@ def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> Graph
         y=_rows("y", y, row_of_graph=True),
         y_node=_rows("y_node", y_node),
     )
+
+
+MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def node_masks(dataset: Sequence[Data], num_nodes: Tensor) -> dict[str, Tensor]:
+    """The masks of the graphs by name, each [N] over all nodes; empty if the graphs have none.
+
+    `num_nodes` is [G]. Only `val_mask` may be missing; no node may be in two masks.
+    """
+    found: dict[str, Tensor] = {}
+    for name in MASKS:
+        masks = [getattr(graph, name, None) for graph in dataset]
+        if all(mask is None for mask in masks):
+            continue
+        pairs = zip(masks, num_nodes.tolist(), strict=True)
+        found[name] = torch.cat([_mask(name, m, k, n) for k, (m, n) in enumerate(pairs)])
+    missing = [name for name in ("train_mask", "test_mask") if name not in found]
+    if found and missing:
+        raise InputError(f"The graphs have {next(iter(found))}, but no {missing[0]}: add it.")
+    for one, other in combinations(found, 2):
+        both = int((found[one] & found[other]).sum())
+        if both:
+            nodes = "1 node is" if both == 1 else f"{both} nodes are"
+            raise InputError(f"{nodes} in both {one} and {other}: leave each in one of them.")
+    for name, mask in found.items():
+        if not bool(mask.any()):
+            raise InputError(f"{name} contains no node: mark at least one.")
+    return found
+
+
+def _mask(name: str, mask: Any, number: int, nodes: int) -> Tensor:
+    place = f"Graph {number}"
+    if mask is None:
+        raise InputError(f"{place} has no {name}, but other graphs have: add it to all or to none.")
+    mask = torch.as_tensor(mask)
+    if mask.dim() == 2 and mask.size(1) > 1:
+        raise InputError(
+            f"{place}: {name} has {mask.size(1)} columns, one per split: choose one, as in "
+            f"data.{name} = data.{name}[:, 0]."
+        )
+    if mask.dtype != torch.bool:
+        raise InputError(f"{place}: {name} has type {mask.dtype}: convert it to torch.bool.")
+    if mask.numel() != nodes:
+        raise InputError(f"{place}: {name} has {mask.numel()} entries for {nodes} nodes.")
+    flat: Tensor = mask.flatten().cpu()
+    return flat
 
 
 def _checked(graph: Any, number: int) -> int:

@@ -116,6 +116,23 @@ def require_columns(
     return tuple(wanted)
 
 
+def select_columns(frame: pd.DataFrame, columns: Sequence[str], where: str) -> pd.DataFrame:
+    """The given columns of a table in memory; rows are numbered from 1, as those of a file."""
+    import pandas as pd
+
+    names = frame.columns.tolist()
+    chosen = require_columns(columns, names, where)
+    twice = [name for name in chosen if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{where} has several columns named {listing(twice)}: rename them.")
+    if frame.empty:
+        raise InputError(f"{where} has no rows: add rows.")
+    part = frame[list(chosen)]
+    if frame.index.name in ("line", "row"):  # already numbered
+        return part
+    return part.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
+
+
 def free_names(wanted: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """Names of new columns; a name that is already taken gets the suffix '_2', '_3', …"""
     used = set(taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, encode_targets
@@ -14,10 +14,13 @@ from smpgnn.training.evaluation import evaluate_store
 from smpgnn.training.own_data import left_out
 from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def evaluate_file(
     model: Model,
-    path: str | Path,
+    path: str | Path | pd.DataFrame,
     *,
     labels: str | Path | None = None,
     smiles_column: str | None = None,
@@ -25,13 +28,16 @@ def evaluate_file(
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """Metrics on a table of molecules or on graph files with targets, and notes on the data."""
     notes: tuple[str, ...] = ()
+    name = str(path) if isinstance(path, str | Path) else "data"
     if model.reads_smiles:
         store, notes = _molecules(model, path, smiles_column, separator)
-    else:
+    elif isinstance(path, str | Path):
         store = _graphs(model, path, labels)
+    else:
+        raise InputError("this model was trained on graphs: give it graphs, not a DataFrame.")
     target = store.y_node if model.saved.spec.level == "node" else store.y
     if target is None or bool(target.isnan().all()):
-        raise InputError(f"{path}: has no known target: fill the column or give --labels.")
+        raise InputError(f"{name}: has no known target: fill the column or give --labels.")
     return _metrics(model, store), notes
 
 
@@ -78,20 +84,24 @@ def target_spec(task: Task) -> TargetSpec:
 
 
 def _molecules(
-    model: Model, path: str | Path, smiles_column: str | None, separator: str | None
+    model: Model, path: str | Path | pd.DataFrame, smiles_column: str | None, separator: str | None
 ) -> tuple[GraphStore, tuple[str, ...]]:
-    from smpgnn.data.tables import read_table
+    from smpgnn.data.tables import read_table, select_columns
 
     spec = target_spec(model.task)
     column = model.smiles_column(smiles_column)
-    frame = read_table(path, [column, *spec.names], separator=separator)
-    values = encode_targets(frame, spec, source=str(path))
+    source, columns = "data", [column, *spec.names]
+    if isinstance(path, str | Path):
+        source, frame = str(path), read_table(path, columns, separator=separator)
+    else:
+        frame = select_columns(path, columns, source)
+    values = encode_targets(frame, spec, source=source)
     found = model.featurize(frame[column].tolist())
     if len(found.store) == 0:
         raise InputError(
-            f"{path}: no row of column '{column}' is a valid molecule: check --smiles-column."
+            f"{source}: no row of column '{column}' is a valid molecule: check --smiles-column."
         )
-    return replace(found.store, y=values[found.index].float()), left_out(found, frame, path)
+    return replace(found.store, y=values[found.index].float()), left_out(found, frame, source)
 
 
 def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphStore:

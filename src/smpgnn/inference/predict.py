@@ -77,7 +77,7 @@ class Model:
         return GraphSchema.from_dict(self.saved.source["schema"])
 
     def predict(self, inputs: Any) -> pd.DataFrame:
-        """Predictions for SMILES (a list of texts), or for graphs (PyG `Data` or a GraphStore).
+        """Predictions for SMILES (a list or DataFrame), or for graphs (PyG `Data` or a GraphStore).
 
         One row per input, in order; the column `error` says why a row has no prediction.
         """
@@ -140,10 +140,15 @@ class Model:
         return explain_inputs(self, inputs, steps=steps)
 
     def evaluate(self, data: Any, *, labels: str | Path | None = None) -> dict[str, float]:
-        """Metrics on all rows of labelled data: a table, graph files, or PyG graphs with `y`."""
+        """Metrics on all rows of labelled data.
+
+        `data` is a table (DataFrame or path), graph files, or PyG graphs with `y`.
+        """
+        import pandas as pd
+
         from smpgnn.inference.evaluate import evaluate_file, evaluate_graphs
 
-        if isinstance(data, str | Path):
+        if isinstance(data, str | Path | pd.DataFrame):
             return evaluate_file(self, data, labels=labels)[0]
         return evaluate_graphs(self, list(data))
 
@@ -153,6 +158,12 @@ class Model:
             raise InputError(f"{verb} takes a list of SMILES, not a string: put it in brackets.")
         if isinstance(inputs, GraphStore):
             return inputs
+        if hasattr(inputs, "columns") and self.reads_smiles:  # a DataFrame
+            from smpgnn.data.tables import require_columns
+
+            column = self.smiles_column()
+            require_columns([column], list(inputs.columns), "the DataFrame")
+            inputs = inputs[column]
         items = list(inputs)
         graphs = bool(items) and hasattr(items[0], "edge_index")
         if not graphs and (self.reads_smiles or any(isinstance(item, str) for item in items)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,11 +20,13 @@ from smpgnn.data.fingerprint import (
     weight_columns,
 )
 from smpgnn.data.graph_schema import GraphSchema
-from smpgnn.data.splits import Split, given_split, random_split, scaffold_split, stratified_split
+from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
+from smpgnn.data.tables import select_columns
 from smpgnn.data.targets import TargetSpec, place
 from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
+from smpgnn.training.own_splits import Basis, basis_column, overlap, split_nodes, split_rows
 from smpgnn.training.own_task import own_task
 from smpgnn.training.prepare import SPLITS, Prepared, assemble
 from smpgnn.training.run_data import RunData, SplitTable
@@ -34,33 +37,52 @@ if TYPE_CHECKING:
     from smpgnn.data.molecules import MoleculeTable
 
 
-def molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
-    """A table of SMILES."""
+#: A split from Python, given the number of rows of the data.
+OwnSplit = Callable[[int], SplitTable]
+
+
+def molecules(
+    options: MoleculesOptions,
+    saved: RunData | None,
+    *,
+    data: pd.DataFrame | None = None,
+    own: OwnSplit | None = None,
+    old: bool = False,
+) -> Prepared:
+    """A table of SMILES.
+
+    Args:
+        options: the settings.
+        saved: what a run stores about its data, to continue it.
+        data: the table in place of the file that the settings name.
+        own: a split from Python.
+        old: continue a run of a version that saved no split.
+    """
     from smpgnn.data.molecules import MoleculeFeaturizer
     from smpgnn.data.tables import read_table
     from smpgnn.data.targets import parse_targets
 
-    if not options.path:
+    if data is None and not options.path:
         raise InputError(
             "molecules: name the table right after the task, as in "
             "smpgnn train molecules data.csv --targets logS."
         )
     if not options.targets:
         raise InputError("--targets: name the target column, as in --targets logS.")
-    columns = [options.smiles_column, *options.targets]
-    by_column = bool(options.split_column) and saved is None
-    if by_column:
-        columns.append(options.split_column)
-    if options.weight_column and options.weight_column not in columns:
-        columns.append(options.weight_column)
-    frame = read_table(options.path, columns, separator=options.separator or None)
-    targets = parse_targets(frame, options.targets, options.task, source=options.path)
+    by = basis_column(options) if saved is None and own is None else ""
+    columns = table_columns_of(options, by)
+    source = options_source(options)
+    if data is None:
+        frame = read_table(options.path, columns, separator=options.separator or None)
+    else:
+        frame = select_columns(data, columns, source)
+    targets = parse_targets(frame, options.targets, options.task, source=source)
     smiles = frame[options.smiles_column].tolist()
     weight = None
     if options.weight_column:
-        weight = read_weights(frame[options.weight_column], options.path)
+        weight = read_weights(frame[options.weight_column], source)
     content = Content(
-        options.path,
+        source,
         smiles_fingerprint(smiles, targets.values, targets.spec, weight, options.weight_column),
         lambda row: place(frame, row),
     )
@@ -70,7 +92,7 @@ def molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
     if len(found.store) == 0:
         first = next(iter(found.errors.values()))
         raise InputError(
-            f"{options.path}: no row of column '{options.smiles_column}' is a molecule "
+            f"{source}: no row of column '{options.smiles_column}' is a molecule "
             f"(first: {first}): check --smiles-column."
         )
     kept = found.index.tolist()
@@ -86,19 +108,33 @@ def molecules(options: MoleculesOptions, saved: RunData | None) -> Prepared:
         {"kind": "molecules", "smiles_column": options.smiles_column},
         saved,
         rows=found.index,
-        given=frame[options.split_column].iloc[kept] if by_column else None,
-        smiles=[smiles[row] for row in kept],
-        notes=left_out(found, frame, options.path),
+        own=None if own is None else own(len(frame)),
+        basis=Basis(
+            source,
+            frame[by].iloc[kept] if by else None,
+            smiles=[smiles[row] for row in kept],
+            rows_alone=old,
+        ),
+        notes=left_out(found, frame, source),
     )
 
 
-def graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
-    """A file or folder of graphs."""
+def table_columns_of(options: MoleculesOptions, by: str = "") -> list[str]:
+    """The columns of a table of molecules that a run reads; `by` is the column of its split."""
+    columns = [options.smiles_column, *options.targets, *([by] if by else [])]
+    weight = options.weight_column
+    return [*columns, weight] if weight and weight not in columns else columns
+
+
+def graphs(
+    options: GraphsOptions, saved: RunData | None, *, own: OwnSplit | None = None
+) -> Prepared:
+    """A file or folder of graphs; arguments as of `molecules`."""
     from smpgnn.data.graphs import graph_values, read_graphs
 
     if not options.path:
         raise InputError("graphs: name the file or folder, as in smpgnn train graphs FOLDER.")
-    for name in ("split_column", "weight_column"):
+    for name in ("split_column", "split_time", "weight_column"):
         if getattr(options, name) and not options.targets:
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: name the targets as well, with --targets.")
@@ -116,14 +152,21 @@ def graphs(options: GraphsOptions, saved: RunData | None) -> Prepared:
             f"{options.path}: no target found: name one with --targets, "
             "or give a table with --labels."
         )
-    given, store, labels = None, table.store, options.labels or None
-    if options.split_column and saved is None:
-        given = graph_values(options.path, options.split_column, labels=labels)
+    by = basis_column(options) if saved is None and own is None else ""
+    store, labels = table.store, options.labels or None
+    column = graph_values(options.path, by, labels=labels) if by else None
     if options.weight_column:
-        column = graph_values(options.path, options.weight_column, labels=labels)
-        store = replace(store, weight=read_weights(column, labels or options.path).float())
+        weight = graph_values(options.path, options.weight_column, labels=labels)
+        store = replace(store, weight=read_weights(weight, labels or options.path).float())
     return prepare_store(
-        options, store, table.schema.targets, table.schema, given, saved, table.names
+        options,
+        store,
+        table.schema.targets,
+        table.schema,
+        column,
+        saved,
+        table.names,
+        own=None if own is None else own(len(store)),
     )
 
 
@@ -132,9 +175,12 @@ def prepare_store(
     store: GraphStore,
     targets: TargetSpec,
     schema: GraphSchema | None,
-    given: pd.Series[Any] | None = None,
+    column: pd.Series[Any] | None = None,
     saved: RunData | None = None,
     names: tuple[str, ...] | None = None,
+    *,
+    own: SplitTable | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Prepared:
     """Prepare a run on graphs with targets in `y` or `y_node`.
 
@@ -143,9 +189,11 @@ def prepare_store(
         store: the graphs.
         targets: describes the targets.
         schema: how graph files become such graphs; None for graphs from Python.
-        given: the split of each graph by name, in place of a random one.
+        column: the split column, or the times of the graphs.
         saved: what a run stores about its data, to continue it.
         names: of the graphs, for messages.
+        own: a split from Python, of graphs or of nodes.
+        notes: messages for the user.
     """
     if options.weight_column and store.weight is None:
         raise InputError("weight_column: is for tables and files: leave it out.")
@@ -160,7 +208,10 @@ def prepare_store(
         content = replace(content, place=lambda row: f"graph {names[row]}")
     if saved is not None:
         saved.check(content)
-    return _own_data(options, store, targets, content, source, saved, given=given)
+    basis = Basis(getattr(options, "labels", "") or options_source(options), column)
+    return _own_data(
+        options, store, targets, content, source, saved, own=own, basis=basis, notes=notes
+    )
 
 
 def _attributes(schema: GraphSchema) -> tuple[str, ...]:
@@ -182,32 +233,40 @@ def _own_data(
     source: dict[str, Any],
     saved: RunData | None,
     *,
+    basis: Basis,
     rows: Tensor | None = None,
-    given: pd.Series[Any] | None = None,
-    smiles: list[str] | None = None,
+    own: SplitTable | None = None,
     notes: tuple[str, ...] = (),
 ) -> Prepared:
-    """Split the user's own data, as saved or anew, and choose task and network.
+    """Split the user's own data, as saved, as given from Python or anew; choose task and network.
 
     `rows` [G] are the rows of the data from which the graphs come; default: one each.
     """
     level = "node" if store.y is None else "graph"
-    by_node = level == "node" and len(store) < 3 and given is None
-    if by_node if saved is None else saved.splits.node is not None:
-        split = (
-            _split_nodes(options, store)
-            if saved is None
-            else saved.splits.split_of_nodes(store.node_ptr)
-        )
+    rows = torch.arange(len(store)) if rows is None else rows
+    fixed = own if saved is None else saved.splits
+    by_node = level == "node" and len(store) < 3 and basis.column is None
+    by_node = by_node if fixed is None else fixed.node is not None
+    if fixed is None and by_node:
+        split = split_nodes(options, store, targets)
+    elif fixed is None:
+        split, more = split_rows(options, store, targets, basis)
+        notes = (*notes, *more)
+    else:
+        split = fixed.split(rows, store.node_ptr)
+    if own is not None and saved is None:
+        notes = (*notes, *_notes_on_own(own, split, rows, basis))
+    elif own is not None:
+        again = own.split(rows, store.node_ptr)
+        if not all(torch.equal(one, other) for one, other in zip(again, split, strict=True)):
+            raise InputError(
+                "train, val and test (or the masks) differ from those of the run: give the same, "
+                "or start a new run."
+            )
+    if by_node:
         splits = Splits(*(_visible(store, nodes) for nodes in split))
         table = SplitTable.of_nodes(split, store.node_ptr)
     else:
-        rows = torch.arange(len(store)) if rows is None else rows
-        split = (
-            _split(options, store, targets, given, smiles)
-            if saved is None
-            else saved.splits.split_of_rows(rows)
-        )
         splits = Splits(*(store.select(part) for part in split))
         table = SplitTable.of_rows(split, rows)
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
@@ -234,28 +293,13 @@ def options_source(options: TableOptions) -> str:
     return getattr(options, "path", "") or "data"
 
 
-def _split(
-    options: TableOptions,
-    store: GraphStore,
-    targets: TargetSpec,
-    given: pd.Series[Any] | None,
-    smiles: list[str] | None,
-) -> Split:
-    if given is not None:
-        source = getattr(options, "labels", "") or options_source(options)
-        return given_split(
-            given.tolist(),
-            source=f"{source}, column '{options.split_column}'",
-            place=lambda row: place(given, row),
-        )
-    if options.split == "scaffold":
-        if smiles is None:
-            raise InputError("--split scaffold: only molecules have scaffolds: use random.")
-        return scaffold_split(smiles, options.split_fractions, options.seed)
-    single = targets.task == "classification" and len(targets.names) == 1
-    if single and store.y is not None:
-        return stratified_split(store.y[:, 0], options.split_fractions, options.seed)
-    return random_split(len(store), options.split_fractions, options.seed)
+def _notes_on_own(own: SplitTable, split: Split, rows: Tensor, basis: Basis) -> tuple[str, ...]:
+    """Notes on a split from Python: rows in no split, molecules on both sides."""
+    unused = 0 if own.node is not None else rows.numel() - sum(part.numel() for part in split)
+    notes = () if basis.smiles is None else overlap(split, basis.smiles)
+    if unused:
+        notes = (f"{unused} rows are in none of train, val and test, and are not used.", *notes)
+    return notes
 
 
 def _with_mean_weight_1(options: TableOptions, splits: Splits) -> Splits:
@@ -272,14 +316,6 @@ def _with_mean_weight_1(options: TableOptions, splits: Splits) -> Splits:
         )
     parts = vars(splits).values()
     return Splits(*(replace(part, weight=part.weight / mean) for part in parts))
-
-
-def _split_nodes(options: TableOptions, store: GraphStore) -> Split:
-    """Split the nodes with a target of one or two graphs; they count through both graphs."""
-    assert store.y_node is not None
-    known = torch.nonzero(~store.y_node.isnan().all(1)).flatten()
-    split = random_split(known.numel(), options.split_fractions, options.seed)
-    return Split(*(known[part] for part in split))
 
 
 def _visible(store: GraphStore, nodes: Tensor) -> GraphStore:

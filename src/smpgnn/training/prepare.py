@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -70,10 +71,11 @@ class Prepared:
         return network
 
 
-def prepare(options: TrainOptions, saved: RunData | None = None) -> Prepared:
+def prepare(options: TrainOptions, saved: RunData | None = None, *, old: bool = False) -> Prepared:
     """Load or generate the data of a run.
 
     With `saved`, what a run stores about its data, its split is used and other data are refused.
+    `old` repeats the split of a version that saved none.
     """
     from smpgnn.training.own_data import graphs, molecules
 
@@ -81,7 +83,7 @@ def prepare(options: TrainOptions, saved: RunData | None = None) -> Prepared:
         CyclesOptions: _cycles,
         PropertiesOptions: _properties,
         ZincOptions: _zinc,
-        MoleculesOptions: molecules,
+        MoleculesOptions: partial(molecules, old=old),
         GraphsOptions: graphs,
     }
     prepared = loaders[type(options)](options, saved)

@@ -51,6 +51,12 @@ class SplitTable:
         sizes = torch.tensor([len(part) for part in vars(splits).values()])
         return cls(torch.arange(int(sizes.sum())), torch.arange(3).repeat_interleave(sizes))
 
+    def split(self, rows: Tensor, node_ptr: Tensor) -> Split:
+        """The split of graphs that come from `rows` [G], or of their nodes if these are split."""
+        if self.node is not None:
+            return self.split_of_nodes(node_ptr)
+        return self.split_of_rows(rows)
+
     def split_of_rows(self, rows: Tensor) -> Split:
         """Positions in `rows` [n] of the rows of each split."""
         part = torch.full((int(max(self.row.max(), rows.max())) + 1,), -1)

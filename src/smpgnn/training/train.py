@@ -92,7 +92,7 @@ def _train(
 
     saved_data = folder.read_data() if resume else None
     if prepared is None:
-        prepared = prepare(options, saved_data)
+        prepared = prepare(options, saved_data, old=resume and saved_data is None)
     elif saved_data is not None and first:
         saved_data.check(prepared.content(options.task_name()))
     if first and not quiet:

@@ -1,0 +1,147 @@
+"""Choose the split of the user's own data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smpgnn.config.options import TableOptions
+from smpgnn.data.molecule_splits import butina_split, molecule_groups, scaffold_split
+from smpgnn.data.split_times import read_times
+from smpgnn.data.splits import (
+    Rows,
+    Split,
+    given_split,
+    quantile_bins,
+    random_split,
+    stratified_split,
+    time_split,
+)
+from smpgnn.data.store import GraphStore
+from smpgnn.data.targets import TargetSpec, place
+from smpgnn.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What the rows of the user's own data are split by, apart from their targets.
+
+    Args:
+        source: the name of the data in messages.
+        column: the split column or, with `--split time`, the times; their index names the rows.
+        smiles: of molecules.
+        rows_alone: split rows of one molecule apart, as versions did that saved no split.
+    """
+
+    source: str
+    column: pd.Series[Any] | None = None
+    smiles: list[str] | None = None
+    rows_alone: bool = False
+
+
+def basis_column(options: TableOptions) -> str:
+    """The column that the split needs; empty if none."""
+    if options.split_column:
+        return options.split_column
+    if options.split == "time" and not options.split_time:
+        raise InputError("--split time: name the column of dates or numbers with --split-time.")
+    if options.split != "time" and options.split_time:
+        raise InputError("--split-time: applies to --split time only: add it.")
+    return options.split_time
+
+
+def split_rows(
+    options: TableOptions, store: GraphStore, targets: TargetSpec, basis: Basis
+) -> tuple[Split, tuple[str, ...]]:
+    """Split the graphs of `store` as the settings say; also notes for the user."""
+    column, smiles = basis.column, basis.smiles
+    if options.split_column:
+        assert column is not None
+        split = given_split(
+            column.tolist(),
+            source=f"{basis.source}, column '{options.split_column}'",
+            place=lambda row: place(column, row),
+        )
+        return split, () if smiles is None else overlap(split, smiles)
+    fractions, seed = options.split_fractions, options.seed
+    if options.split in ("scaffold", "butina"):
+        if smiles is None:
+            what = "scaffolds" if options.split == "scaffold" else "fingerprints"
+            raise InputError(f"--split {options.split}: only molecules have {what}: use random.")
+        by_group = scaffold_split if options.split == "scaffold" else butina_split
+        return by_group(smiles, fractions, seed), ()
+    groups, notes = None, tuple[str, ...]()
+    if smiles is not None and not basis.rows_alone:
+        groups, _ = molecule_groups(smiles)
+        notes = _duplicates(groups)
+    if options.split == "time":
+        assert column is not None
+        times = read_times(
+            column.tolist(),
+            source=f"{basis.source}, column '{options.split_time}'",
+            place=lambda row: place(column, row),
+        )
+        return time_split(times, fractions, seed, groups), notes
+    single = targets.task == "classification" and len(targets.names) == 1
+    if options.split == "stratified" or (single and store.y is not None):
+        if store.y is None:
+            raise InputError(
+                "--split stratified: graphs with node targets have no class: use random."
+            )
+        classes = _classes(store.y[:, 0], targets, fractions)
+        return stratified_split(classes, fractions, seed, groups), notes
+    return random_split(len(store), fractions, seed, groups), notes
+
+
+def split_nodes(options: TableOptions, store: GraphStore, targets: TargetSpec) -> Split:
+    """Split the nodes with a target of one or two graphs; they count through both graphs."""
+    if options.split not in ("random", "stratified"):
+        raise InputError(f"--split {options.split}: cannot split the nodes of a graph: use random.")
+    assert store.y_node is not None
+    known = torch.nonzero(~store.y_node.isnan().all(1)).flatten()
+    fractions, seed = options.split_fractions, options.seed
+    if options.split == "stratified":
+        classes = _classes(store.y_node[known, 0], targets, fractions)
+        split = stratified_split(classes, fractions, seed)
+    else:
+        split = random_split(known.numel(), fractions, seed)
+    return Split(*(known[part] for part in split))
+
+
+def overlap(split: Split, smiles: list[str]) -> tuple[str, ...]:
+    """A note on molecules of a given split that are both in training and in another split."""
+    groups, different = molecule_groups(smiles)
+    train = set(groups[split.train.numpy()].tolist())
+    notes = []
+    for name, rows in (("test", split.test), ("validation", split.val)):
+        both = sorted(train.intersection(groups[rows.numpy()].tolist()))
+        if both:
+            molecules = "1 molecule is" if len(both) == 1 else f"{len(both)} molecules are"
+            notes.append(
+                f"The given split was kept, but {molecules} both in training and in {name} "
+                f"(first: {different[both[0]]})."
+            )
+    return tuple(notes)
+
+
+def _classes(values: Tensor, targets: TargetSpec, fractions: tuple[float, ...]) -> Tensor:
+    """The classes of the first target; of a regression, its quantile bins."""
+    return values if targets.task == "classification" else quantile_bins(values, fractions)
+
+
+def _duplicates(groups: Rows) -> tuple[str, ...]:
+    counts = np.bincount(groups)
+    several = counts[counts > 1]
+    if several.size == 0:
+        return ()
+    molecules = "1 molecule has" if several.size == 1 else f"{several.size} molecules have"
+    return (
+        f"Duplicates: {molecules} several rows ({several.sum()} in all), which stay in one split.",
+    )
