@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from random import Random
 
@@ -50,13 +49,14 @@ def yaml_case(random: Random) -> Case:
 def _settings(random: Random, task: str) -> bytes:
     """A few existing settings with values of any kind."""
     from smpgnn.config.options import TASKS
+    from smpgnn.config.settings import settings
 
-    entries = fields(TASKS[random.choice((task, "molecules"))])
+    entries = list(settings(TASKS[random.choice((task, "molecules"))]).values())
     lines = [f"task_type: {task}"] if random.random() < 0.3 else []
     for _ in range(random.choice((1, 1, 2, 5))):
         entry = random.choice(entries)
-        if entry.metadata["choices"] and random.random() < 0.4:
-            value = random.choice(entry.metadata["choices"])
+        if entry.choices and random.random() < 0.4:
+            value = random.choice(entry.choices)
         elif isinstance(entry.default, bool) and random.random() < 0.5:
             value = random.choice(("true", "false"))
         else:
