@@ -113,11 +113,11 @@ def test_an_index_of_another_radius_or_kind_is_refused() -> None:
     case = make_case([path(6)])
     model = make({}, radius=2)
     assert_same(case.call(model, index=case.index("local", 2)), case.call(model))
-    with pytest.raises(InputError, match="within 1 hops, but this network within 2 hops"):
+    with pytest.raises(InputError, match="within 1 hops, but this network needs 2 hops"):
         case.call(model, index=case.index("local", 1))
-    with pytest.raises(InputError, match="as many hops as layers, but this network within 2 hops"):
+    with pytest.raises(InputError, match="as many hops as layers, but this network needs 2 hops"):
         case.call(model, index=case.index("onehot"))
-    with pytest.raises(InputError, match="within 2 hops, but this network within as many"):
+    with pytest.raises(InputError, match="within 2 hops, but this network needs as many"):
         case.call(randomize(SMP(2, 1, 4, 2)), index=case.index("local", 2))
 
 
