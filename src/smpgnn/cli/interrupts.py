@@ -20,6 +20,7 @@ _TERMINATION = [
 ]  # fmt: skip
 
 _called = False
+_reminder: threading.Timer | None = None
 
 
 def interrupted() -> bool:
@@ -52,6 +53,8 @@ def raising() -> Iterator[None]:
             yield
     finally:
         _called, sys.unraisablehook = False, before
+        if _reminder is not None:
+            _reminder.cancel()
 
 
 @contextlib.contextmanager
@@ -80,20 +83,27 @@ def _raise(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _terminate(*_: Any) -> NoReturn:
-    for number in _TERMINATION:
-        signal.signal(number, signal.SIG_IGN)  # do not interrupt the cleanup
-    raise Terminated
+def _terminate(number: int, _: FrameType | None) -> None:
+    """Raise `Terminated`, and again a second later if a library has swallowed it."""
+    global _reminder
+    _reminder = threading.Timer(1.0, os.kill, (os.getpid(), number))
+    _reminder.daemon = True
+    _reminder.start()
+    handled = sys.exc_info()[1]
+    while handled is not None and not isinstance(handled, Terminated):
+        handled = handled.__context__
+    if handled is None:  # do not interrupt the cleanup
+        raise Terminated
 
 
 def _again(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A hook for exceptions that Python cannot raise; it sends an interrupt again, later."""
 
     def hook(unraisable: Any) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            from threading import Timer
-
-            Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        if issubclass(unraisable.exc_type, Terminated):
+            pass  # it is raised again anyway
+        elif issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
         else:
             usual(unraisable)
 
