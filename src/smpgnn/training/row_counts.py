@@ -58,9 +58,8 @@ def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
     while done < nodes.numel() and work < _ENOUGH:
         balls, cost = ball_sizes(topology, nodes[done : done + piece], radius)
         rows = balls[:, -1].double()
-        if (
-            spec.options.identifiers == "neighborhood"
-        ):  # balls that have stopped growing stay as they are
+        if spec.options.identifiers == "neighborhood":
+            # balls that have stopped growing keep their size
             rows = (balls.sum(1) + rows * (radius + 1 - balls.size(1))) / (radius + 1)
         graph = graphs[which[done : done + piece]]
         total.index_add_(0, graph, rows + 1)
