@@ -53,8 +53,7 @@ def raising() -> Iterator[None]:
             yield
     finally:
         _called, sys.unraisablehook = False, before
-        if _reminder is not None:
-            _reminder.cancel()
+        _forget()
 
 
 @contextlib.contextmanager
@@ -86,6 +85,7 @@ def _raise(*_: Any) -> NoReturn:
 def _terminate(number: int, _: FrameType | None) -> None:
     """Raise `Terminated`, and again a second later if a library has swallowed it."""
     global _reminder
+    _forget()
     _reminder = threading.Timer(1.0, os.kill, (os.getpid(), number))
     _reminder.daemon = True
     _reminder.start()
@@ -94,6 +94,14 @@ def _terminate(number: int, _: FrameType | None) -> None:
         handled = handled.__context__
     if handled is None:  # do not interrupt the cleanup
         raise Terminated
+
+
+def _forget() -> None:
+    """Send no signal again."""
+    global _reminder
+    if _reminder is not None:
+        _reminder.cancel()
+        _reminder = None
 
 
 def _again(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
