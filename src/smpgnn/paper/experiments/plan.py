@@ -182,7 +182,7 @@ def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
 
 def _protocol(request: Request, table: Table) -> Protocol:
     """The protocol of a request, which all full records of a table must share."""
-    protocol = PROTOCOLS[request.protocol]
+    protocol = PROTOCOLS[table.protocol or request.protocol]
     if request.reduced:
         return protocol
     for path in sorted((Path(request.results) / table.name).glob("*/*-seed*.json")):
@@ -199,7 +199,8 @@ class _RowPlanner:
     """The trainings of one row in the table that trains it."""
 
     def __init__(self, request: Request, table: Table, row: Row, protocol: Protocol) -> None:
-        self.request, self.table, self.row, self.protocol = request, table, row, protocol
+        self.request = replace(request, protocol=protocol.name)
+        self.table, self.row, self.protocol = table, row, protocol
         searches = request.search and "lr" not in request.reduction.settings
         self.search = protocol.search.get(table.name) if searches else None
 

@@ -54,7 +54,8 @@ class Table:
     """One table. `measure` is how to measure its cells, `digits` the decimals that it shows.
 
     If a protocol has no settings for a table, those of the table `like` apply. `ours` is the row
-    that stands for SMP in summaries, '' if the rows are parts of one method.
+    that stands for SMP in summaries, '' if the rows are parts of one method. `protocol` is the only
+    one that the table is trained with, '' if the request decides.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Table:
     note: str = ""
     like: str = ""
     ours: str = "SMP"
+    protocol: str = ""
 
     @property
     def cells(self) -> tuple[Cell, ...]:
