@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smpgnn.api import train
+    from smpgnn.capture.pause import eager_calls
     from smpgnn.config.network import LayerOptions, NetworkOptions
     from smpgnn.contexts.context import LocalContext
     from smpgnn.contexts.index import ContextIndex
@@ -43,6 +44,7 @@ _HOME = {
     "TargetLoader": "contexts.target_nodes",
     "Topology": "contexts.topology",
     "context_index": "contexts.transforms",
+    "eager_calls": "capture.pause",
     "load": "inference.predict",
     "train": "api",
 }
@@ -68,6 +70,7 @@ __all__ = [
     "TargetLoader",
     "Topology",
     "context_index",
+    "eager_calls",
     "load",
     "train",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+import torch
 from torch import nn
 
 from smpgnn.config.network import LayerOptions, NetworkOptions
@@ -78,6 +79,15 @@ class Network(nn.Module):
             self.options,
             on_contexts=self.on_contexts,
         )
+
+    def _replayed(self, edge_index: Any, *arguments: Any) -> Any:
+        """The result of a call from its CUDA graphs; None: run eagerly (`smpgnn.capture.calls`)."""
+        if torch.compiler.is_compiling() or not getattr(edge_index, "is_cuda", False):
+            return None
+        from smpgnn.capture.calls import replayed
+
+        x, *others = arguments
+        return replayed(self, x, edge_index, *others)
 
 
 def _own_arguments(layer: type[SMPLayer]) -> list[str]:

@@ -101,6 +101,12 @@ class MultiTaskSMP(Network):
         index: ContextIndex | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Predictions for the nodes [N, node_channels] and the graphs [B, graph_channels]."""
+        if index is None:
+            found: tuple[Tensor, Tensor] | None = self._replayed(
+                edge_index, x, edge_attr, batch, num_nodes, batch_size
+            )
+            if found is not None:
+                return found
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )

@@ -138,6 +138,12 @@ class SMP(Network):
             index: the rows of the contexts (`smpgnn.context_index`); None: computed in this call.
             reader: computes the result from U⁽⁰⁾, …, U⁽ᴸ⁾ instead of the extractors and the head.
         """
+        if index is None and reader is None:
+            found: Tensor | None = self._replayed(
+                edge_index, x, edge_attr, batch, num_nodes, batch_size
+            )
+            if found is not None:
+                return found
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from smpgnn.capture.pause import eager_calls
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.data.store import GraphBatch
 
@@ -15,22 +16,23 @@ from smpgnn.data.store import GraphBatch
 def run_network(
     network: nn.Module, batch: GraphBatch, index: ContextIndex | None = None, **more: Any
 ) -> Any:
-    """Call a network on a batch, with edge features if it takes them.
+    """Call a network on a batch, with edge features if it takes them. It runs eagerly here.
 
     With the `index` of a padded batch, the output has no row for the padding graph; rows for
     padding nodes come last. `more` are further arguments of `forward`.
     """
     backbone: Any = network.backbone
-    out = network(
-        batch.x if backbone.in_channels else None,
-        batch.edge_index,
-        batch.edge_attr if backbone.edge_channels else None,
-        batch.batch,
-        num_nodes=batch.num_nodes,
-        batch_size=batch.num_graphs,
-        index=index,
-        **more,
-    )
+    with eager_calls():
+        out = network(
+            batch.x if backbone.in_channels else None,
+            batch.edge_index,
+            batch.edge_attr if backbone.edge_channels else None,
+            batch.batch,
+            num_nodes=batch.num_nodes,
+            batch_size=batch.num_graphs,
+            index=index,
+            **more,
+        )
     if index is None:
         return out
     nodes, graphs = batch.num_nodes, batch.num_graphs - 1

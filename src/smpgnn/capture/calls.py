@@ -1,0 +1,249 @@
+"""Calls of a network in anybody's loop, replayed from CUDA graphs.
+
+`model(x, edge_index, edge_attr, batch)` on small graphs spends its time on launching kernels. After
+a few calls with batches of similar size, the network is captured on padded batches: the index, the
+forward pass and the backward pass, one CUDA graph each. Later calls copy their arguments into the
+padded batch and replay. The result is an ordinary tensor with an ordinary gradient.
+
+What replaying cannot do runs eagerly as before: batches that do not fit, invalid arguments (so that
+errors stay the same), `torch.func` and forward mode, `torch.compile`, networks with hooks, layers
+that cannot be captured, and second derivatives. If other calls came between a forward pass and its
+backward pass, the forward pass is replayed once more first.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+
+from smpgnn.capture.pause import paused
+from smpgnn.capture.replay import Arguments, CapturedNetwork, Writes
+from smpgnn.capture.static_index import Size
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.ops import backend
+from smpgnn.ops.backend import has_kernels, transformed
+from smpgnn.pooling import PooledNodeExtractor
+
+#: Eager calls that show which sizes of batches to expect.
+OBSERVED = 3
+#: Sizes for which a network is captured at the same time.
+CAPTURES = 4
+#: Room above the largest batch seen.
+_ROOM = 1.25
+#: Rows × width × layers above which launches no longer matter, and entries of dense matrices.
+_LARGEST, _DENSE = 2**27, 2**25
+_BYTES = 24  # of activations per row, channel and layer, roughly
+_SHARE = 8  # at most this part of the memory of the GPU
+
+#: Raise what a capture raises (for tests) instead of running eagerly.
+_STRICT = False
+_WHOLE = (torch.int64, torch.int32)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+#: Rows with which the network computes the same results.
+_ROWS = {"onehot": "onehot", "neighborhood": "onehot", "local": "local", "nodes": "nodes"}
+
+
+@dataclass
+class _Mode:
+    """What is known of the calls of a network in one mode."""
+
+    seen: list[Size] = field(default_factory=list)
+    captures: list[CapturedNetwork] = field(default_factory=list)
+    given_up: bool = False
+
+
+@dataclass
+class _Known:
+    """What is known of a network: its modes (`_mode`)."""
+
+    modes: dict[Any, _Mode] = field(default_factory=dict)
+    writes: Writes = field(default_factory=Writes)
+
+
+_networks: weakref.WeakKeyDictionary[nn.Module, _Known] = weakref.WeakKeyDictionary()
+
+
+def replayed(
+    network: nn.Module,
+    x: Tensor | None,
+    edge_index: Tensor,
+    edge_attr: Tensor | None,
+    batch: Tensor | None,
+    num_nodes: int | None,
+    batch_size: int | None,
+) -> Any:
+    """The result of this call by replaying; None if it must run eagerly."""
+    if paused() or not _can_replay(network, x, edge_index, edge_attr, batch):
+        return None
+    counts = [num_nodes, *(None if v is None else v.size(0) for v in (x, batch))]
+    known = {count for count in counts if count is not None}
+    if len(known) != 1 or known == {0} or batch_size == 0:
+        return None
+    arguments = Arguments(x, edge_index, edge_attr, batch, known.pop(), batch_size)
+    found = _mode(network, arguments)
+    if found is None:
+        return None
+    key, parameters = found
+    state = _networks.setdefault(network, _Known())
+    mode = state.modes.setdefault(key, _Mode())
+    if mode.given_up:
+        return None
+    for capture in mode.captures:
+        result = capture(arguments, parameters)
+        if result is not None:
+            return result
+    return None if len(mode.captures) >= CAPTURES else _observe(network, state, mode, arguments)
+
+
+def _observe(network: Any, state: _Known, mode: _Mode, arguments: Arguments) -> Any:
+    """Run eagerly; after a few calls capture for batches of their sizes."""
+    index = network.backbone.checked_index(**arguments.given, index=None)
+    result = network(**arguments.given, index=index)
+    mode.seen.append(_size_of(network, index))
+    if len(mode.seen) < OBSERVED:
+        return result
+    wanted, mode.seen = _room_for(mode.seen), []
+    if _too_large(network, wanted, arguments.edge_index.device):
+        mode.given_up = not mode.captures
+        return result
+    try:
+        scheme = _ROWS[network.backbone.identifiers]
+        mode.captures.append(CapturedNetwork(network, arguments, wanted, scheme, state.writes))
+        mode.captures.sort(key=lambda capture: capture.size.nodes)
+    except torch.OutOfMemoryError:
+        mode.given_up = True
+        torch.cuda.empty_cache()
+    except RuntimeError:  # something in this network cannot be captured
+        mode.given_up = True
+        if _STRICT:
+            raise
+    return result
+
+
+def _can_replay(
+    network: Any,
+    x: Tensor | None,
+    edge_index: Tensor,
+    edge_attr: Tensor | None,
+    batch: Tensor | None,
+) -> bool:
+    """Whether a call may be replayed; invalid arguments may not, so that errors stay the same."""
+    given = [value for value in (x, edge_index, edge_attr, batch) if value is not None]
+    if not all(type(value) in (Tensor, nn.Parameter) for value in given):
+        return False
+    if not edge_index.is_cuda or any(value.device != edge_index.device for value in given):
+        return False
+    if edge_index.device.index != torch.cuda.current_device():
+        return False
+    if transformed() or torch.cuda.is_current_stream_capturing():
+        return False
+    backbone = network.backbone
+    widths = ((x, backbone.in_channels), (edge_attr, backbone.edge_channels))
+    return (
+        backend.FUSED
+        and has_kernels()
+        and edge_index.dim() == 2
+        and edge_index.size(0) == 2
+        and edge_index.dtype in _WHOLE
+        and (batch is None or (batch.dim() == 1 and batch.dtype in _WHOLE))
+        and all(
+            not width if value is None else value.dim() == 2 and value.size(1) == width
+            for value, width in widths
+        )
+        and (edge_attr is None or edge_attr.size(0) == edge_index.size(1))
+        and backbone.identifiers in _ROWS
+        and not backbone.options.checkpoint
+        and all(layer.capturable and layer.structure is None for layer in backbone.layers)
+        and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
+        and not (hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
+    )
+
+
+def _mode(network: nn.Module, arguments: Arguments) -> tuple[Any, list[Tensor]] | None:
+    """All that a captured network depends on beside the batch, and the parameters to train.
+
+    None if the network has hooks, or a part that cannot be captured.
+    """
+    parts: list[Any] = []
+    wanted: list[Tensor] = []
+    differentiable = torch.is_grad_enabled()
+    for module in network.modules():
+        state = module.__dict__
+        if any(state[name] for name in _HOOKS) or isinstance(module, PooledNodeExtractor):
+            return None
+        parts.append((id(module), module.training, state.get("p"), state.get("momentum")))
+        for tensor in state["_buffers"].values():
+            parts.append(None if tensor is None else tensor.data_ptr())
+        for tensor in state["_parameters"].values():
+            if tensor is None:
+                continue
+            parts.append((tensor.data_ptr(), tensor.requires_grad, tensor.dtype))
+            if tensor.requires_grad:
+                if tensor._backward_hooks:
+                    return None
+                wanted.append(tensor)
+    inputs = [value for value in (arguments.x, arguments.edge_attr) if value is not None]
+    device = arguments.edge_index.device
+    key = (
+        tuple(parts),
+        tuple((value.dtype, value.requires_grad and differentiable) for value in inputs),
+        device,
+        torch.cuda.current_stream(device).cuda_stream,
+        differentiable,
+        torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type),
+        torch.get_float32_matmul_precision(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    return key, list(dict.fromkeys(wanted))
+
+
+def _size_of(network: Any, index: ContextIndex) -> Size:
+    """The size of a batch with at least one node."""
+    topology = index.topology
+    sizes = topology.graph_size
+    pairs, largest = torch.stack([sizes.square().sum(), sizes.max()]).tolist()
+    local = network.backbone.identifiers == "local"
+    return Size(
+        graphs=topology.num_graphs,
+        nodes=topology.num_nodes,
+        edges=topology.num_edges,
+        rows=index.num_rows if local else pairs,
+        messages=index.lift.source.numel() if local else 0,
+        largest=largest,
+    )
+
+
+def _room_for(seen: Sequence[Size]) -> Size:
+    """A size above all of these."""
+
+    def most(name: str, unit: int = 16) -> int:
+        largest: int = max(getattr(size, name) for size in seen)
+        return unit * (math.ceil(_ROOM * largest) // unit + 1)
+
+    return Size(
+        graphs=max(size.graphs for size in seen),
+        nodes=most("nodes"),
+        edges=most("edges"),
+        rows=most("rows"),
+        messages=most("messages"),
+        largest=most("largest", 8),
+    )
+
+
+def _too_large(network: Any, size: Size, device: torch.device) -> bool:
+    """Whether launches hardly matter at this size, or captured activations take much memory."""
+    backbone = network.backbone
+    kind = _ROWS[backbone.identifiers]
+    if kind == "local" and (size.graphs + 1) * size.largest**2 > _DENSE:
+        return True
+    rows = size.nodes if kind == "nodes" else size.rows
+    work = rows * backbone.options.hidden_channels * backbone.options.num_layers
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return bool(work > _LARGEST or work * _BYTES > memory / _SHARE)

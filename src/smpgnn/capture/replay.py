@@ -1,0 +1,361 @@
+"""A network captured as CUDA graphs: its index, its forward and its backward pass.
+
+The backward pass reads activations that the forward pass left in the memory of the graphs. If other
+calls came in between, the forward pass is replayed once more first.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from smpgnn.capture.pause import eager_calls
+from smpgnn.capture.static_index import Size, StaticIndex, static_index
+from smpgnn.capture.steps import _uninitialised_memory
+from smpgnn.ops.backend import plain_gradients
+
+_WARM_UP = 2
+
+
+@dataclass
+class Arguments:
+    """The arguments of a call of a network."""
+
+    x: Tensor | None
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    batch: Tensor | None
+    num_nodes: int
+    batch_size: int | None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {
+            "x": self.x,
+            "edge_index": self.edge_index,
+            "edge_attr": self.edge_attr,
+            "batch": self.batch,
+            "num_nodes": self.num_nodes,
+            "batch_size": self.batch_size,
+        }
+
+
+@dataclass
+class Writes:
+    """How often replayed calls in training mode have written the buffers of a network."""
+
+    count: int = 0
+
+    def of(self, network: nn.Module) -> list[int]:
+        """Changes if and only if a call has written the buffers, replayed or not."""
+        return [self.count, *(buffer._version for buffer in network.buffers())]
+
+
+class CapturedNetwork:
+    """A network captured for batches up to a size, in one mode.
+
+    The arguments of a call lie in `x`, `edge_index`, `edge_attr`, `batch` and `counts`, its results
+    in `outputs`, and after the backward pass its gradients in `grads_out`, one after another.
+    """
+
+    def __init__(
+        self, network: Any, arguments: Arguments, size: Size, scheme: str, writes: Writes
+    ) -> None:
+        self.size, self.network, self.writes = size, weakref.ref(network), writes
+        self.calls = 0  # shows a backward pass whether its activations are still there
+        self.differentiable = torch.is_grad_enabled()
+        device, backbone = arguments.edge_index.device, network.backbone
+        self.scheme = scheme, backbone.options.context_radius
+        # Parameters stay where they are, so the graphs may keep their addresses.
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        autocast = torch.is_autocast_enabled(device.type)
+        self.autocast = torch.get_autocast_dtype(device.type) if autocast else None
+        self.grads_out: Tensor | None = None
+        self.shapes: list[torch.Size | None] = []
+        self.static: StaticIndex
+        self.outputs: list[Tensor] = []
+        self.grads_in: list[Tensor] = []
+        with ExitStack() as stack:
+            enter = stack.enter_context
+            enter(eager_calls())
+            enter(torch.inference_mode(False))
+            enter(torch.set_grad_enabled(self.differentiable))
+            enter(_uninitialised_memory())
+            self.edge_index = torch.zeros(2, size.edges, dtype=torch.long, device=device)
+            self.batch = torch.zeros(size.nodes, dtype=torch.long, device=device)
+            self.counts = torch.zeros(3, dtype=torch.long, device=device)
+            self.x = _like(arguments.x, size.nodes, self.differentiable)
+            self.edge_attr = _like(arguments.edge_attr, size.edges, self.differentiable)
+            inputs = (self.x, self.edge_attr)
+            self.leaves = [v for v in inputs if v is not None and v.requires_grad]
+            self.graphs = self._capture(network, arguments)
+
+    def _capture(self, network: nn.Module, arguments: Arguments) -> list[torch.cuda.CUDAGraph]:
+        self._fill(arguments)
+        buffers = [buffer.clone() for buffer in network.buffers()]
+        stages = [self._index, self._forward, *([self._backward] if self.has_backward else [])]
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UP):
+                for stage in stages:
+                    stage()
+        torch.cuda.current_stream().wait_stream(side)
+        pool, graphs = torch.cuda.graph_pool_handle(), []
+        for stage in stages:
+            graph = torch.cuda.CUDAGraph()
+            # other threads, such as that of a data loader, may go on
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                stage()
+            graphs.append(graph)
+        for buffer, value in zip(network.buffers(), buffers, strict=True):
+            buffer.copy_(value)
+        self.outputs = [out.detach() for out in self.outputs]  # without their autograd graph
+        return graphs
+
+    @property
+    def has_backward(self) -> bool:
+        return self.differentiable and bool(self.parameters or self.leaves)
+
+    def _autocast(self, dtype: torch.dtype | None) -> torch.autocast:
+        kind = self.edge_index.device.type
+        return torch.autocast(kind, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
+
+    def _index(self) -> None:
+        with torch.no_grad(), self._autocast(None):
+            self.static = static_index(
+                self.edge_index, self.batch, self.counts, self.size, *self.scheme
+            )
+            for values, count in ((self.x, self.counts[0]), (self.edge_attr, self.counts[1])):
+                if values is not None:
+                    place = torch.arange(values.size(0), device=values.device)
+                    values.detach().masked_fill_((place >= count).unsqueeze(1), 0.0)
+
+    def _forward(self) -> None:
+        network: Any = self.network()
+        index, attr = self.static.index, self.edge_attr
+        # A cache would keep casts of the weights that do not follow the optimiser.
+        with self._autocast(self.autocast):
+            result = network(
+                self.x,
+                index.topology.edge_index,
+                None if attr is None else attr.index_select(0, self.static.order),
+                index.topology.batch,
+                num_nodes=self.size.nodes,
+                batch_size=self.size.graphs + 1,
+                index=index,
+            )
+        self.single = isinstance(result, Tensor)
+        self.outputs = [result] if self.single else list(result)
+
+    def _backward(self) -> None:
+        if not self.grads_in:
+            self.grads_in = [torch.zeros_like(out) for out in self.outputs]
+        wanted = [*self.leaves, *self.parameters]
+        with self._autocast(None):
+            found = torch.autograd.grad(self.outputs, wanted, self.grads_in, allow_unused=True)
+        self.shapes = [None if grad is None else grad.shape for grad in found]
+        parts = [grad.reshape(-1) for grad in found if grad is not None]
+        if len({part.dtype for part in parts}) > 1:
+            raise RuntimeError("gradients have several dtypes.")
+        self.grads_out = torch.cat(parts)
+
+    def _fill(self, arguments: Arguments) -> None:
+        """Copy the arguments into the padded batch."""
+        nodes, edges, batch = arguments.num_nodes, arguments.edge_index.size(1), arguments.batch
+        graphs = arguments.batch_size or (1 if batch is None else 0)
+        inputs = (
+            (self.x, arguments.x, nodes),
+            (self.edge_attr, arguments.edge_attr, edges),
+            (self.batch, batch, nodes),
+        )
+        with torch.no_grad(), torch.inference_mode(False):
+            self.counts.copy_(torch.tensor([nodes, edges, graphs]), non_blocking=True)
+            self.edge_index[:, :edges].copy_(arguments.edge_index)
+            if batch is None:
+                self.batch[:nodes].zero_()
+            for own, given, count in inputs:
+                if own is not None and given is not None:
+                    own.detach()[:count].copy_(given.detach())
+
+    def _replay_forward(self, arguments: Arguments) -> int | None:
+        """The number of graphs, once the result is there; None if the batch does not fit."""
+        size = self.size
+        if (
+            arguments.num_nodes >= size.nodes
+            or arguments.edge_index.size(1) >= size.edges
+            or (arguments.batch_size or 0) > size.graphs
+        ):
+            return None
+        self._fill(arguments)
+        self.graphs[0].replay()
+        wrong, held, rows, messages, largest, _ = self.static.found.tolist()
+        if wrong or held > size.graphs or largest > size.largest or rows >= size.rows:
+            return None
+        if self.scheme[0] == "local" and messages >= size.messages:
+            return None
+        self.calls += 1
+        self.graphs[1].replay()
+        return int(held)
+
+    def __call__(self, arguments: Arguments, parameters: Sequence[Tensor]) -> Any:
+        """The result; None if the batch does not fit."""
+        network: Any = self.network()
+        device = arguments.edge_index.device
+        random = torch.cuda.get_rng_state(device) if _is_random(network) else None
+        graphs = self._replay_forward(arguments)
+        if graphs is None:
+            return None
+        self.writes.count += network.training
+        nodes = arguments.num_nodes
+        counts = [nodes, graphs]
+        if self.single:
+            counts = [nodes if getattr(network, "level", "graph") == "node" else graphs]
+        results = [out[:n].clone() for out, n in zip(self.outputs, counts, strict=True)]
+        if self.has_backward:
+            call = _Call(self, arguments, self.calls, self.writes.of(network), random)
+            given = (arguments.x, arguments.edge_attr, *parameters)
+            apply: Any = _Replay.apply
+            results = apply(call, tuple(results), *given)
+        return results[0] if self.single else tuple(results)
+
+    def gradients(self, call: _Call, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Gradients of the leaves and parameters, from those of the results of a call."""
+        if call.number != self.calls or call.used:
+            self._replay_again(call)
+        call.used = True
+        for own, grad in zip(self.grads_in, grads, strict=True):
+            own.zero_()
+            if grad is not None:
+                own[: grad.size(0)].copy_(grad)
+        self.graphs[2].replay()
+        assert self.grads_out is not None
+        sizes = [0 if shape is None else shape.numel() for shape in self.shapes]
+        parts = torch.split(self.grads_out.clone(), sizes)
+        return [
+            None if shape is None else part.view(shape)
+            for part, shape in zip(parts, self.shapes, strict=True)
+        ]
+
+    def _replay_again(self, call: _Call) -> None:
+        """The forward pass of an earlier call once more, without its side effects."""
+        network: Any = self.network()
+        buffers = list(network.buffers())
+        if buffers and not network.training and call.writes != self.writes.of(network):
+            raise RuntimeError(
+                "the running statistics of the network were modified by a call in training mode "
+                "between this forward pass and its backward pass."
+            )
+        before = [buffer.clone() for buffer in buffers]
+        device = self.edge_index.device
+        state = torch.cuda.get_rng_state(device)
+        if call.random is not None:
+            torch.cuda.set_rng_state(call.random, device)
+        self._replay_forward(call.arguments)
+        torch.cuda.set_rng_state(state, device)
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
+        call.number = self.calls
+
+
+@dataclass
+class _Call:
+    """One forward pass: its number, the writes to buffers and random state before, and if used."""
+
+    capture: CapturedNetwork
+    arguments: Arguments
+    number: int
+    writes: list[int]
+    random: Tensor | None
+    used: bool = False
+
+
+class _Replay(Function):
+    """The results of a replayed forward pass, whose gradients come from a replay, too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        call: _Call,
+        results: tuple[Tensor, ...],
+        x: Tensor | None,
+        edge_attr: Tensor | None,
+        *parameters: Tensor,
+    ) -> Any:
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        # saved so that a change of any of them before the backward pass is an error, as usual
+        arguments = call.arguments
+        ctx.save_for_backward(x, edge_attr, arguments.edge_index, arguments.batch, *parameters)
+        call.arguments = replace(arguments, x=None, edge_attr=None, batch=None)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        x, edge_attr, edge_index, batch, *parameters = ctx.saved_tensors
+        call: _Call = ctx.call
+        capture, kept = call.capture, call.arguments
+        call.arguments = replace(kept, x=x, edge_attr=edge_attr, edge_index=edge_index, batch=batch)
+        try:
+            if torch.is_grad_enabled():
+                return (None, None, *_eager_gradients(call, parameters, grads))
+            found = iter(capture.gradients(call, grads))
+        finally:
+            call.arguments = kept
+        cut = [
+            next(found)[:count] if own is not None and own.requires_grad else None  # type: ignore[index]
+            for own, count in (
+                (capture.x, kept.num_nodes),
+                (capture.edge_attr, edge_index.size(1)),
+            )
+        ]
+        return (None, None, *cut, *found)
+
+
+def _eager_gradients(
+    call: _Call, parameters: Sequence[Tensor], grads: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """Gradients that can be differentiated again, from the network itself."""
+    network: Any = call.capture.network()
+    if _is_random(network):
+        raise RuntimeError(
+            "create_graph=True runs the network again, and its dropout would draw other numbers: "
+            "call the network inside `with smpgnn.eager_calls():`."
+        )
+    names = [name for name, value in network.named_parameters() if value.requires_grad]
+
+    def compute(x: Tensor | None, edge_attr: Tensor | None, *values: Tensor) -> Any:
+        given = {**call.arguments.given, "x": x, "edge_attr": edge_attr}
+        with eager_calls():
+            named = dict(zip(names, values, strict=True))
+            return torch.func.functional_call(network, named, (), given)
+
+    buffers = [buffer.clone() for buffer in network.buffers()]
+    inputs = [call.arguments.x, call.arguments.edge_attr, *parameters]
+    try:
+        return plain_gradients(compute, inputs, grads)
+    finally:
+        with torch.no_grad():
+            for buffer, value in zip(network.buffers(), buffers, strict=True):
+                buffer.copy_(value)
+
+
+def _is_random(network: nn.Module) -> bool:
+    return network.training and any(
+        isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()
+    )
+
+
+def _like(value: Tensor | None, count: int, differentiable: bool) -> Tensor | None:
+    """Zeros for so many rows of an argument."""
+    if value is None:
+        return None
+    zeros = torch.zeros(count, *value.shape[1:], dtype=value.dtype, device=value.device)
+    return zeros.requires_grad_(differentiable and value.requires_grad)
