@@ -115,8 +115,7 @@ class CapturedNetwork:
             with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
                 stage()
             graphs.append(graph)
-        for buffer, value in zip(network.buffers(), buffers, strict=True):
-            buffer.copy_(value)
+        _restore(network, buffers)
         self.outputs = [out.detach() for out in self.outputs]  # without their autograd graph
         return graphs
 
@@ -260,8 +259,7 @@ class CapturedNetwork:
             torch.cuda.set_rng_state(call.random, device)
         self._replay_forward(call.arguments)
         torch.cuda.set_rng_state(state, device)
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)
+        _restore(network, before)
         call.number = self.calls
 
 
@@ -342,9 +340,15 @@ def _eager_gradients(
     try:
         return plain_gradients(compute, inputs, grads)
     finally:
-        with torch.no_grad():
-            for buffer, value in zip(network.buffers(), buffers, strict=True):
-                buffer.copy_(value)
+        _restore(network, buffers)
+
+
+@torch.no_grad()
+def _restore(network: nn.Module, values: Sequence[Tensor]) -> None:
+    """Undo what was written to the buffers; the others may be saved for a backward pass."""
+    for buffer, value in zip(network.buffers(), values, strict=True):
+        if not torch.equal(buffer, value):
+            buffer.copy_(value)
 
 
 def _is_random(network: nn.Module) -> bool:
