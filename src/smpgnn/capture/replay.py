@@ -73,8 +73,6 @@ class CapturedNetwork:
         self.differentiable = torch.is_grad_enabled()
         device, backbone = arguments.edge_index.device, network.backbone
         self.scheme = scheme, backbone.options.context_radius
-        # Parameters stay where they are, so the graphs may keep their addresses.
-        self.parameters = [p for p in network.parameters() if p.requires_grad]
         autocast = torch.is_autocast_enabled(device.type)
         self.autocast = torch.get_autocast_dtype(device.type) if autocast else None
         self.grads_out: Tensor | None = None
@@ -88,6 +86,13 @@ class CapturedNetwork:
             enter(torch.inference_mode(False))
             enter(torch.set_grad_enabled(self.differentiable))
             enter(_uninitialised_memory())
+            # The same memory as the parameters, which stay where they are, but an autograd graph of
+            # their own: that of an earlier call would tie the capture to its stream.
+            self.parameters = {
+                name: value.detach().requires_grad_(self.differentiable)
+                for name, value in network.named_parameters()
+                if value.requires_grad
+            }
             self.edge_index = torch.zeros(2, size.edges, dtype=torch.long, device=device)
             self.batch = torch.zeros(size.nodes, dtype=torch.long, device=device)
             self.counts = torch.zeros(3, dtype=torch.long, device=device)
@@ -139,25 +144,27 @@ class CapturedNetwork:
 
     def _forward(self) -> None:
         network: Any = self.network()
+        self.outputs = []  # frees the autograd graph of the call before
         index, attr = self.static.index, self.edge_attr
+        inputs = {
+            "x": self.x,
+            "edge_index": index.topology.edge_index,
+            "edge_attr": None if attr is None else attr.index_select(0, self.static.order),
+            "batch": index.topology.batch,
+            "num_nodes": self.size.nodes,
+            "batch_size": self.size.graphs + 1,
+            "index": index,
+        }
         # A cache would keep casts of the weights that do not follow the optimiser.
         with self._autocast(self.autocast):
-            result = network(
-                self.x,
-                index.topology.edge_index,
-                None if attr is None else attr.index_select(0, self.static.order),
-                index.topology.batch,
-                num_nodes=self.size.nodes,
-                batch_size=self.size.graphs + 1,
-                index=index,
-            )
+            result = torch.func.functional_call(network, self.parameters, (), inputs)
         self.single = isinstance(result, Tensor)
         self.outputs = [result] if self.single else list(result)
 
     def _backward(self) -> None:
         if not self.grads_in:
             self.grads_in = [torch.zeros_like(out) for out in self.outputs]
-        wanted = [*self.leaves, *self.parameters]
+        wanted = [*self.leaves, *self.parameters.values()]
         with self._autocast(None):
             found = torch.autograd.grad(self.outputs, wanted, self.grads_in, allow_unused=True)
         self.shapes = [None if grad is None else grad.shape for grad in found]
