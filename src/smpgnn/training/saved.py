@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
+from smpgnn.config.options import DEVICES, MoleculesOptions
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -147,11 +149,31 @@ def _shape(size: torch.Size | None) -> str:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device named 'auto', 'cpu' or 'cuda'."""
+    """The device named 'auto' (cuda, else mps if our operations work there, else cpu) or by type."""
+    if name not in DEVICES:
+        raise InputError(f"--device must be one of {', '.join(DEVICES)}, not {name!r}.")
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        gpu = "mps" if _trains_on("mps") else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else gpu)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this machine has no usable GPU: use cpu or auto.")
-    if name not in ("cpu", "cuda"):
-        raise InputError(f"--device must be auto, cpu or cuda, not {name!r}.")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise InputError("--device mps: torch finds no Apple GPU on this machine: use cpu or auto.")
     return torch.device(name)
+
+
+@cache
+def _trains_on(device: str) -> bool:
+    """Whether the default network can compute gradients there; torch lacks operations on mps."""
+    from smpgnn.models import SMP
+
+    if not torch.backends.mps.is_available() and device == "mps":
+        return False
+    options = MoleculesOptions().network.changed(hidden_channels=4, num_layers=1)
+    edges = torch.tensor([[0, 1], [1, 0]], device=device)
+    try:
+        network = SMP(1, 1, options=options).to(device)
+        network(torch.ones(2, 1, device=device), edges).sum().backward()
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+    return True
