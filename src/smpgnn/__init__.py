@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smpgnn.api import train
+    from smpgnn.api import train, tune
     from smpgnn.capture.pause import eager_calls
     from smpgnn.config.network import LayerOptions, NetworkOptions
     from smpgnn.contexts.context import LocalContext
@@ -47,6 +47,7 @@ _HOME = {
     "eager_calls": "capture.pause",
     "load": "inference.predict",
     "train": "api",
+    "tune": "api",
 }
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "eager_calls",
     "load",
     "train",
+    "tune",
 ]
 
 

@@ -42,7 +42,8 @@ def run_logger(options: TrainOptions, folder: Path) -> Iterator[Logger | bool]:
             logger = loggers.MLFlowLogger(
                 "smpgnn",
                 run_name=folder.name,
-                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{place}/mlflow.db",
+                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI")
+                or f"sqlite:///{place}/mlflow.db",
                 artifact_location=(place / "mlflow").as_uri(),
             )
         elif kind == "wandb":
