@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.config.options import TASKS, GraphsOptions, MoleculesOptions
@@ -60,7 +62,7 @@ def train(
     if resume:
         chosen = resumed_options(chosen, {*options, *(PAPER[task] if preset else ())})
     parts = {"train": train, "val": val, "test": test}
-    chosen, prepared = _with_data(chosen, data, parts, bool(options.get("path")), resume)
+    chosen, prepared = _with_data(chosen, data, parts, options, resume)
     return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet)
 
 
@@ -97,15 +99,19 @@ def tune(
     plan = TuneOptions(trials=trials, pruner=pruner, storage=storage, study=study)
     chosen = with_values(TASKS[task](), options, "tune")
     parts = {"train": train, "val": val, "test": test}
-    chosen, prepared = _with_data(chosen, data, parts, bool(options.get("path")))
+    chosen, prepared = _with_data(chosen, data, parts, options)
     given = renamed(options, settings(TASKS[task]))
     return tune_run(chosen, plan, given=given, prepared=prepared, quiet=quiet)
 
 
 def _with_data(
-    options: TrainOptions, data: Any, parts: dict[str, Any], path_given: bool, resume: bool = False
+    options: TrainOptions,
+    data: Any,
+    parts: Mapping[str, Any],
+    given: Mapping[str, Any],
+    resume: bool = False,
 ) -> tuple[TrainOptions, Prepared | None]:
-    """The settings, and the user's own data if they are given in Python."""
+    """The settings, of which some are `given`, and the user's own data if they are in memory."""
     from smpgnn.training.run_folder import RunFolder
 
     if data is None and all(part is None for part in parts.values()):
@@ -117,6 +123,8 @@ def _with_data(
         )
     from smpgnn.training.from_python import prepare_python, with_path
 
-    options, rest = with_path(options, data, path_given=path_given)
+    options, rest = with_path(options, data, path_given=bool(given.get("path")))
+    if isinstance(options, GraphsOptions) and not options.path and not resume:
+        options = replace(options, integers=given.get("integers", "categories"))
     saved = RunFolder(options.output).read_data() if resume else None
     return options, prepare_python(options, rest, parts, saved)

@@ -243,6 +243,10 @@ class GraphsOptions(TableOptions):
     path: str = option("", DATA, "file or folder of graphs (node-link JSON, GraphML, edge lists)")
     labels: str = option("", DATA, "CSV table with the targets, one row per graph")
     level: str = option("graph", DATA, "predict graph or node targets", ("graph", "node"))
+    integers: str = option(
+        "numbers", DATA, "integer features of graphs from Python, where categories is the default",
+        ("numbers", "categories"), advanced=True,
+    )  # fmt: skip
     network: NetworkOptions = nested(TableOptions.network, identifiers="neighborhood")
     batch_size: int = _default("batch_size", 32)
 

@@ -64,7 +64,7 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
 
 
 def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
-    model.check_widths(store)
+    store = model.encoded(store)
     return evaluate_store(
         model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
     )

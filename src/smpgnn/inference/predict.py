@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from smpgnn.data.categories import Categories
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
@@ -108,7 +109,7 @@ class Model:
 
     def _rows(self, store: GraphStore) -> list[list[Any]]:
         """The values of `columns` for each graph (or node)."""
-        self.check_widths(store)
+        store = self.encoded(store)
         rows: list[list[Any]] = []
         nothing = [None] * len(self.task.columns())
         sizes = store.num_nodes.tolist()
@@ -172,17 +173,22 @@ class Model:
 
         return graphs_from_pyg([_without_targets(item, verb) for item in items])
 
-    def check_widths(self, store: GraphStore) -> None:
-        """Refuse graphs with other features than the model takes."""
-        for name, features, wanted in (
+    def encoded(self, store: GraphStore) -> GraphStore:
+        """The graphs with categories as in training; refuses other numbers of features."""
+        categories = Categories.from_dict(self.saved.source.get("categories", {}))
+        for name, features, channels in (
             ("node", store.x, self.saved.spec.in_channels),
             ("edge", store.edge_attr, self.saved.spec.edge_channels),
         ):
             there = 0 if features is None else features.size(1)
-            if wanted and there != wanted:
+            wanted = categories.raw_width(name, channels)
+            if channels and there != wanted:
                 raise InputError(
                     f"the graphs have {there} {name} features, but the model takes {wanted}."
                 )
+        if not self.saved.spec.edge_channels:
+            categories = replace(categories, edge=())
+        return categories.encode(store)
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """SMILES as graphs with the features that the model was trained on."""

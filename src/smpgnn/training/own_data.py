@@ -12,6 +12,7 @@ from torch import Tensor
 
 from smpgnn.config.options import GraphsOptions, MoleculesOptions, TableOptions
 from smpgnn.data.base import Splits
+from smpgnn.data.categories import Categories
 from smpgnn.data.fingerprint import (
     Content,
     smiles_fingerprint,
@@ -140,6 +141,10 @@ def graphs(
             raise InputError(f"{option}: name the targets as well, with --targets.")
     if options.weight_column and options.level == "node":
         raise InputError("--weight-column: is for targets of graphs: leave it out.")
+    if options.integers == "categories":
+        raise InputError(
+            "integers: applies to graphs from Python; in files, write categories as texts."
+        )
     table = read_graphs(
         options.path,
         labels=options.labels or None,
@@ -278,6 +283,12 @@ def _own_data(
                 f"{options_source(options)}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
             )
+    if isinstance(options, GraphsOptions) and options.integers == "categories":
+        categories = Categories.fit(splits.train)
+        if categories:
+            splits = Splits(*(categories.encode(part) for part in vars(splits).values()))
+            source = {**source, "categories": categories.to_dict()}
+            notes = (*notes, categories.note())
     task, about = own_task(options, targets, splits, level)
     prepared = assemble(
         options,

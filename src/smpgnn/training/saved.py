@@ -13,6 +13,7 @@ from torch import nn
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
 from smpgnn.config.options import DEVICES, MoleculesOptions
+from smpgnn.data.categories import Categories
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -109,6 +110,8 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
         raise InputError("source.smiles_column is not text")
     if "schema" in source:
         _check_schema(GraphSchema.from_dict(source["schema"]), spec)
+    if "categories" in source:
+        Categories.from_dict(source["categories"]).check(spec.in_channels, spec.edge_channels)
     if spec.options.num_layers > len(weights):  # each layer has several
         raise InputError(f"{spec.options.num_layers} layers cannot have {len(weights)} tensors")
     with torch.device("meta"):  # shapes only
@@ -149,7 +152,7 @@ def _shape(size: torch.Size | None) -> str:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device named 'auto' (cuda, else mps if our operations work there, else cpu) or by type."""
+    """The device of this name; auto: cuda, else mps if our operations work there, else cpu."""
     if name not in DEVICES:
         raise InputError(f"--device must be one of {', '.join(DEVICES)}, not {name!r}.")
     if name == "auto":

@@ -88,6 +88,7 @@ def draw_study(study: Study, metric: str, path: Path) -> None:
     best = (np.maximum if upward else np.minimum).accumulate(np.array(values, dtype=float))
     left.plot(numbers, values, "o", color="C0", markersize=4, label="trial")
     left.step(numbers, best, where="post", color="C1", label="best so far")
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.set(xlabel="trial", ylabel=f"validation {metric}")
     left.legend()
     left.grid(alpha=0.3)
