@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from smpgnn.contexts.topology import Topology
     from smpgnn.contexts.transforms import AddIdentifiers, context_index
     from smpgnn.errors import InputError
+    from smpgnn.estimators import SMPClassifier, SMPRegressor
     from smpgnn.inference.predict import Model, load
     from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
     from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
@@ -39,7 +40,9 @@ _HOME = {
     "NetworkOptions": "config.network",
     "NodeExtractor": "pooling",
     "SMP": "models",
+    "SMPClassifier": "estimators",
     "SMPLayer": "layers",
+    "SMPRegressor": "estimators",
     "SetLinear": "layers",
     "TargetLoader": "contexts.target_nodes",
     "Topology": "contexts.topology",
@@ -66,7 +69,9 @@ __all__ = [
     "MultiTaskSMP",
     "NetworkOptions",
     "NodeExtractor",
+    "SMPClassifier",
     "SMPLayer",
+    "SMPRegressor",
     "SetLinear",
     "TargetLoader",
     "Topology",
