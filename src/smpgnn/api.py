@@ -46,7 +46,7 @@ def train(
         resume: continue the run in `output`.
         quiet: print no notes and no progress bar.
         options: any setting of `smpgnn train TASK --help`, with _ for -; for your own data also
-            `task`: 'regression' or 'classification'.
+            `task`: 'regression' or 'classification'. `labels` may be a DataFrame.
     """
     from smpgnn.training.resume import resumed_options
     from smpgnn.training.train import train_run
@@ -58,11 +58,12 @@ def train(
         raise InputError(f"preset must be 'paper' or left out, not {preset!r}.")
     if preset:
         chosen = paper_preset(chosen)
+    labels = _table_of(options)
     chosen = with_values(chosen, options, "train")
     if resume:
         chosen = resumed_options(chosen, {*options, *(PAPER[task] if preset else ())})
     parts = {"train": train, "val": val, "test": test}
-    chosen, prepared = _with_data(chosen, data, parts, options, resume)
+    chosen, prepared = _with_data(chosen, data, parts, options, labels, resume)
     return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet)
 
 
@@ -97,11 +98,17 @@ def tune(
     if task not in ("molecules", "graphs"):
         raise InputError(f"tune: task must be 'molecules' or 'graphs', not {task!r}.")
     plan = TuneOptions(trials=trials, pruner=pruner, storage=storage, study=study)
+    labels = _table_of(options)
     chosen = with_values(TASKS[task](), options, "tune")
     parts = {"train": train, "val": val, "test": test}
-    chosen, prepared = _with_data(chosen, data, parts, options)
+    chosen, prepared = _with_data(chosen, data, parts, options, labels)
     given = renamed(options, settings(TASKS[task]))
     return tune_run(chosen, plan, given=given, prepared=prepared, quiet=quiet)
+
+
+def _table_of(options: dict[str, Any]) -> Any:
+    """The table `labels`, taken out of the options, if it is in memory."""
+    return options.pop("labels") if hasattr(options.get("labels"), "columns") else None
 
 
 def _with_data(
@@ -109,12 +116,13 @@ def _with_data(
     data: Any,
     parts: Mapping[str, Any],
     given: Mapping[str, Any],
+    labels: Any,
     resume: bool = False,
 ) -> tuple[TrainOptions, Prepared | None]:
     """The settings, of which some are `given`, and the user's own data if they are in memory."""
     from smpgnn.training.run_folder import RunFolder
 
-    if data is None and all(part is None for part in parts.values()):
+    if data is None and labels is None and all(part is None for part in parts.values()):
         return options, None
     if not isinstance(options, MoleculesOptions | GraphsOptions):
         raise InputError(
@@ -127,4 +135,4 @@ def _with_data(
     if isinstance(options, GraphsOptions) and not options.path and not resume:
         options = replace(options, integers=given.get("integers", "categories"))
     saved = RunFolder(options.output).read_data() if resume else None
-    return options, prepare_python(options, rest, parts, saved)
+    return options, prepare_python(options, rest, parts, saved, labels)

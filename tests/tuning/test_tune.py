@@ -94,7 +94,8 @@ def test_the_best_settings_train_to_the_same_value(tmp_path: Path) -> None:
 
 
 def test_the_first_trial_has_the_defaults(tmp_path: Path) -> None:
-    found = search(tmp_path / "tune", trials=1)
+    table().to_csv(tmp_path / "data.csv", index=False)
+    found = search(tmp_path / "tune", data=str(tmp_path / "data.csv"), trials=1)
     (row,) = found.trials.to_dict("records")
     default = MoleculesOptions()
     assert (row["lr"], row["batch_size"], row["readout"], row["loss"]) == (
@@ -103,6 +104,8 @@ def test_the_first_trial_has_the_defaults(tmp_path: Path) -> None:
     trial = RunFolder(tmp_path / "tune" / "trials" / "0000")
     assert trial.read_record()["test"] == {}
     assert not trial.predictions.exists()
+    with pytest.raises(InputError, match="there are no test rows: name labelled data, as in"):
+        run(["evaluate", str(trial.path)])
 
 
 def test_test_rows_play_no_part(tmp_path: Path) -> None:

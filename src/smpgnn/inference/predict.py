@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from smpgnn.data.molecules import MoleculeTable
+    from smpgnn.data.tables import Table
 
 #: Rows of contexts that are computed at a time.
 BATCH_ROWS = 400_000
@@ -78,14 +79,20 @@ class Model:
         return GraphSchema.from_dict(self.saved.source["schema"])
 
     def predict(self, inputs: Any) -> pd.DataFrame:
-        """Predictions for SMILES (a list or DataFrame), or for graphs (PyG `Data` or a GraphStore).
+        """Predictions for SMILES (list, Series, DataFrame), or graphs (PyG `Data`, GraphStore).
 
-        One row per input, in order; the column `error` says why a row has no prediction.
+        One row per input, in order and with the index of a Series or DataFrame; the column `error`
+        says why a row has no prediction.
         """
+        import pandas as pd
+
         found = self.read(inputs, "predict")
         if isinstance(found, GraphStore):
             return self.predict_store(found)
-        return self.predict_smiles(found)
+        frame = self.predict_smiles(found)
+        if isinstance(inputs, pd.DataFrame | pd.Series):
+            frame.index = inputs.index
+        return frame
 
     def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
         """Predictions for SMILES, one row each."""
@@ -140,10 +147,11 @@ class Model:
 
         return explain_inputs(self, inputs, steps=steps)
 
-    def evaluate(self, data: Any, *, labels: str | Path | None = None) -> dict[str, float]:
+    def evaluate(self, data: Any, *, labels: Table | None = None) -> dict[str, float]:
         """Metrics on all rows of labelled data.
 
-        `data` is a table (DataFrame or path), graph files, or PyG graphs with `y`.
+        `data` is a table (DataFrame or path), graph files (their `labels` are a table, too), or PyG
+        graphs with `y`.
         """
         import pandas as pd
 

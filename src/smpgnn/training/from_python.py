@@ -55,6 +55,7 @@ def prepare_python(
     data: Any,
     parts: Mapping[str, Any],
     saved: RunData | None,
+    labels: pd.DataFrame | None = None,
 ) -> Prepared:
     """Prepare a run on `data`, or on the path of `options` if `data` is None.
 
@@ -63,6 +64,7 @@ def prepare_python(
         data: a DataFrame or graphs of PyTorch Geometric.
         parts: train, val and test: data, row numbers, or all None.
         saved: what a run stores about its data, to continue it.
+        labels: the table of targets of graph files.
     """
     pieces = _pieces(options, data is not None or bool(options.path), parts)
     indices = pieces is None and parts["train"] is not None
@@ -75,7 +77,9 @@ def prepare_python(
             _check_table(data, "data")
         return molecules(options, saved, data=data, own=own)
     if pieces is None and data is None:
-        return graphs(options, saved, own=own)
+        return graphs(options, saved, own=own, labels=labels)
+    if labels is not None:
+        raise InputError("labels: is for graph files: set y of each graph instead.")
     if pieces is None:
         items = _graphs(data, "data")
     else:

@@ -156,7 +156,7 @@ def pick_device(name: str) -> torch.device:
     if name not in DEVICES:
         raise InputError(f"--device must be one of {', '.join(DEVICES)}, not {name!r}.")
     if name == "auto":
-        gpu = "mps" if _trains_on("mps") else "cpu"
+        gpu = "mps" if trains_on("mps") else "cpu"
         return torch.device("cuda" if torch.cuda.is_available() else gpu)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this machine has no usable GPU: use cpu or auto.")
@@ -166,17 +166,16 @@ def pick_device(name: str) -> torch.device:
 
 
 @cache
-def _trains_on(device: str) -> bool:
-    """Whether the default network can compute gradients there; torch lacks operations on mps."""
+def trains_on(device: str) -> bool:
+    """Whether the network of molecules computes gradients there; torch lacks operations on mps."""
     from smpgnn.models import SMP
 
-    if not torch.backends.mps.is_available() and device == "mps":
-        return False
     options = MoleculesOptions().network.changed(hidden_channels=4, num_layers=1)
-    edges = torch.tensor([[0, 1], [1, 0]], device=device)
     try:
+        edges = torch.tensor([[0, 1], [1, 0]], device=device)
         network = SMP(1, 1, options=options).to(device)
         network(torch.ones(2, 1, device=device), edges).sum().backward()
-    except (RuntimeError, NotImplementedError, TypeError):
+        grads = [p.grad for p in network.parameters() if p.grad is not None]
+        return all(bool(grad.isfinite().all()) for grad in grads)
+    except (RuntimeError, NotImplementedError, TypeError, AssertionError):
         return False
-    return True

@@ -20,10 +20,12 @@ import pytorch_lightning as pl
 from smpgnn.config.options import TrainOptions
 from smpgnn.config.settings import flat
 from smpgnn.config.tuning import Choice, TuneOptions, search_space
+from smpgnn.data.splits import PARTS
 from smpgnn.errors import InputError, one_sentence
 from smpgnn.files import file_name
 from smpgnn.training.prepare import Prepared, prepare
 from smpgnn.training.resume import settings
+from smpgnn.training.run_data import SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks import Regression
 from smpgnn.training.train import train_run
@@ -122,8 +124,7 @@ class _Search:
     ) -> None:
         self.options, self.plan, self.folder, self.quiet = options, plan, folder, quiet
         self.content = prepared.content(options.task_name())
-        none = prepared.splits.test.select([])
-        self.prepared = replace(prepared, splits=replace(prepared.splits, test=none))
+        self.prepared = _without_test(prepared)
         task = prepared.task
         loss = task.objective if isinstance(task, Regression) and "loss" in flat(options) else ""
         self.space = search_space(options, given, loss)
@@ -254,6 +255,18 @@ class _Reporter(pl.Callback):
         self.trial.report(value, trainer.current_epoch + 1)
         if self.trial.should_prune():
             raise TrialPruned
+
+
+def _without_test(prepared: Prepared) -> Prepared:
+    """The data without test rows."""
+    splits, table = prepared.splits, prepared.split_table()
+    kept = table.part != PARTS.index("test")
+    node = None if table.node is None else table.node[kept]
+    return replace(
+        prepared,
+        splits=replace(splits, test=splits.test.select([])),
+        table=SplitTable(table.row[kept], table.part[kept], node),
+    )
 
 
 def _with_options(prepared: Prepared, options: TrainOptions, loss: str | None) -> Prepared:
