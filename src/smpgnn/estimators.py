@@ -7,25 +7,28 @@ ours but its reader.
 
 from __future__ import annotations
 
-import copy
 import tempfile
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from smpgnn.config.options import GraphsOptions, MoleculesOptions
 from smpgnn.config.settings import AnyOptions, settings, with_values
 from smpgnn.errors import InputError
+from smpgnn.training.fit_data import (
+    Array,
+    input_list,
+    molecule_of_rows,
+    validation_part,
+    without_targets,
+)
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.metrics import accuracy_score, r2_score
-    from sklearn.model_selection import train_test_split
     from sklearn.utils import check_consistent_length, check_random_state
     from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError as error:
@@ -38,8 +41,6 @@ if TYPE_CHECKING:
 
     from smpgnn.inference.predict import Model
     from smpgnn.training.prepare import Prepared
-
-Array = NDArray[Any]
 
 #: Parameters of the estimators that are settings of a training.
 _EXPLICIT = (
@@ -120,7 +121,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
         from smpgnn.training.train import train_run
 
-        inputs = _inputs(X)
+        inputs = input_list(X)
         columns = pd.DataFrame(y)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(inputs, columns, weight)
@@ -139,7 +140,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             self.model_file_ = (result.folder / "model.safetensors").read_bytes()
         self.validation_, self.best_epoch_ = result.validation, result.best_epoch
         self.output_ = None if self.output is None else result.folder
-        self._model = None
+        self._model: Model | None = None
         return self
 
     @property
@@ -153,8 +154,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 path = Path(temporary) / "model.safetensors"
                 path.write_bytes(self.model_file_)
                 self._model = load(path, self.device or "auto")
-        model: Model = self._model
-        return model
+        return self._model
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -178,7 +178,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _predicted(self, X: Any) -> pd.DataFrame:
-        return self.model_.predict(_inputs(X))
+        return self.model_.predict(input_list(X))
 
     def _prepared(
         self, inputs: list[Any], targets: pd.DataFrame, weight: Array | None, seed: int
@@ -193,9 +193,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         from smpgnn.training.run_data import SplitTable
 
         graphs = hasattr(inputs[0], "edge_index")
-        molecule = np.arange(len(inputs)) if graphs else _molecules(inputs)
+        molecule = np.arange(len(inputs)) if graphs else molecule_of_rows(inputs)
         group = np.where(targets.notna().any(axis=1), molecule, -1)
-        part = self._parts(group, targets.iloc[:, 0].to_numpy(), seed)
+        part = validation_part(
+            group,
+            targets.iloc[:, 0].to_numpy(),
+            self.validation_fraction,
+            seed,
+            classes=self._task == "classification",
+        )
         rows = np.flatnonzero(part >= 0)
         split = SplitTable(torch.from_numpy(rows), torch.from_numpy(part[rows]))
         ours = {"targets": list(targets), "task": self._task, "seed": seed}
@@ -206,8 +212,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             frame = targets.assign(smiles=pd.Series(inputs, dtype=object), weight=weight)
             return molecules(options, None, data=frame, own=lambda _: split), options
         settings = self._options(GraphsOptions(integers="categories"), ours)
-        store = graphs_from_pyg([_without_targets(graph) for graph in inputs])
-        known = parse_targets(targets, list(targets), self._task, source="y")
+        store = graphs_from_pyg([without_targets(graph) for graph in inputs])
+        known = parse_targets(targets, self._names(), self._task, source="y")
         column = None if weight is None else pd.Series(weight, name="sample_weight")
         share = None if column is None else read_weights(column, "fit").float()
         store = replace(store, y=known.values, weight=share)
@@ -224,29 +230,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         names = {*_EXPLICIT} & {*settings(type(options))}
         named = {name: value for name in names if (value := getattr(self, name)) is not None}
         return with_values(options, {"logger": "none", **given, **named, **ours}, where)
-
-    def _parts(self, group: Array, target: Array, seed: int) -> Array:
-        """The split of each row: 0 training, 1 validation, −1 none, whose group is −1, too."""
-        if not 0 < self.validation_fraction < 1:
-            raise InputError(
-                f"{type(self).__name__}: validation_fraction must be between 0 and 1, not "
-                f"{self.validation_fraction}."
-            )
-        kept = group[group >= 0]
-        groups, first = np.unique(kept, return_index=True)
-        if groups.size < 2:
-            raise InputError(
-                f"{type(self).__name__}: needs two different rows with a target, not {groups.size}."
-            )
-        count = min(max(1, round(groups.size * self.validation_fraction)), groups.size - 1)
-        classes = None
-        if self._task == "classification":
-            classes = np.nan_to_num(target[group >= 0][first], nan=-1.0)
-            sizes = np.unique(classes, return_counts=True)[1]
-            if sizes.min() < 2 or min(count, groups.size - count) < sizes.size:
-                classes = None
-        _, held = train_test_split(groups, test_size=count, random_state=seed, stratify=classes)
-        return np.where(group < 0, -1, np.isin(group, held).astype(np.int64))
 
 
 class SMPRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -333,47 +316,6 @@ class SMPClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
             numbers.append(column)
         self.classes_ = self._classes[0] if self.n_outputs_ == 1 else self._classes
         return np.stack(numbers, axis=1)
-
-
-def _inputs(X: Any) -> list[Any]:
-    """SMILES or graphs as a list; of a table with one column, its column."""
-    if isinstance(X, str) or hasattr(X, "edge_index"):
-        raise InputError("X must be a list of SMILES or graphs, not a single one.")
-    shape = getattr(X, "shape", None)
-    if shape is not None and len(shape) == 2:
-        if shape[1] != 1:
-            raise InputError(f"X must have one column, the SMILES, not {shape[1]}: select it.")
-        X = X.iloc[:, 0] if hasattr(X, "iloc") else X[:, 0]
-    found = list(X)
-    if not found:
-        raise InputError("X has no rows: give at least one.")
-    return found
-
-
-def _molecules(smiles: list[Any]) -> Array:
-    """The molecule of each row, counted from 0; −1 and a warning for rows that are none."""
-    from rdkit import rdBase
-
-    from smpgnn.data.molecule_splits import molecule_groups
-    from smpgnn.data.molecules import read_molecule, require_rdkit
-
-    Chem, found = require_rdkit(), np.full(len(smiles), -1)
-    with rdBase.BlockLogs():
-        reasons = {row: read_molecule(Chem, text) for row, text in enumerate(smiles)}
-    bad = {row: reason for row, (molecule, reason) in reasons.items() if molecule is None}
-    if bad:
-        row, reason = next(iter(bad.items()))
-        rows = "1 row is" if len(bad) == 1 else f"{len(bad)} rows are"
-        warnings.warn(f"{rows} left out, the first is row {row}: {reason}.", stacklevel=4)
-    kept = [row for row in range(len(smiles)) if row not in bad]
-    found[kept] = molecule_groups([smiles[row] for row in kept])[0]
-    return found
-
-
-def _without_targets(graph: Any) -> Any:
-    graph = copy.copy(graph)
-    graph.y = None
-    return graph
 
 
 def _table(y: Any) -> Any:

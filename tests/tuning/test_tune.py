@@ -211,9 +211,13 @@ def test_bad_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="already contains a run"):
         search(tmp_path)
     (tmp_path / "tune").mkdir()
-    (tmp_path / "tune" / "study.log").write_text("{not a journal}\n{}\n")
-    with pytest.raises(InputError, match=r"study.log: cannot store a search"):
-        search(tmp_path / "tune")
+    for text in ("{not a journal}\n", "smiles,size\nC,1\n", "{}\n", "7"):
+        (tmp_path / "tune" / "study.log").write_text(text)
+        with pytest.raises(InputError, match=r"study.log: is not a journal of a search: restore"):
+            search(tmp_path / "tune")
+        assert (tmp_path / "tune" / "study.log").read_text() == text
+    with pytest.raises(InputError, match=r"is not a journal of a search"):
+        search(tmp_path / "tune", storage=str(tmp_path))
     usual = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "optuna" else usual(name)

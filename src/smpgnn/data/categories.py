@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -98,7 +99,7 @@ def _columns(features: Tensor | None) -> tuple[tuple[int, ...], ...]:
         return ()
     found = []
     for column in features.unbind(1):
-        values = tuple(int(value) for value in column.unique().tolist())
+        values = tuple(int(value) for value in np.unique(column.cpu().numpy()).tolist())
         found.append(() if set(values) <= {0, 1} or len(values) > MAX_CATEGORIES else values)
     return tuple(found) if any(found) else ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ def best_options(options: TrainOptions, trial: FrozenTrial) -> TrainOptions:
     places = {
         name: str(Path(value).absolute()) for name in DATA if (value := getattr(options, name, ""))
     }
-    return replace(options.changed(**trial.params), output="", **places)
+    return options.changed(**trial.params, **places, output="")
 
 
 def trials_table(study: Study, metric: str) -> pd.DataFrame:

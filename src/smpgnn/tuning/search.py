@@ -15,17 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
-
 from smpgnn.config.options import TrainOptions
 from smpgnn.config.settings import flat
-from smpgnn.config.tuning import Choice, TuneOptions, search_space
-from smpgnn.data.splits import PARTS
+from smpgnn.config.tuning import TuneOptions, search_space
 from smpgnn.errors import InputError, one_sentence
 from smpgnn.files import file_name
 from smpgnn.training.prepare import Prepared, prepare
 from smpgnn.training.resume import settings
-from smpgnn.training.run_data import SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks import Regression
 from smpgnn.training.train import train_run
@@ -44,11 +40,11 @@ from smpgnn.tuning.storage import (
     trial_folder,
     trial_lock,
 )
+from smpgnn.tuning.trials import Reporter, pruner, sampler, suggest, with_options, without_test
 
 if TYPE_CHECKING:
     import pandas as pd
     from optuna import Study, Trial
-    from optuna.pruners import BasePruner
     from optuna.trial import FrozenTrial
 
 
@@ -124,7 +120,7 @@ class _Search:
     ) -> None:
         self.options, self.plan, self.folder, self.quiet = options, plan, folder, quiet
         self.content = prepared.content(options.task_name())
-        self.prepared = _without_test(prepared)
+        self.prepared = without_test(prepared)
         task = prepared.task
         loss = task.objective if isinstance(task, Regression) and "loss" in flat(options) else ""
         self.space = search_space(options, given, loss)
@@ -145,8 +141,8 @@ class _Search:
             study = self._begin()
         try:
             while self._missing(study):
-                study.pruner = _pruner(self.plan.pruner, self.options.epochs)
-                study.sampler = _sampler(self.options.seed, len(study.get_trials(deepcopy=False)))
+                study.pruner = pruner(self.plan.pruner, self.options.epochs)
+                study.sampler = sampler(self.options.seed, len(study.get_trials(deepcopy=False)))
                 study.optimize(lambda trial: self._trial(study, trial), n_trials=1)
                 self._report(study, study.get_trials(deepcopy=False)[self.number])
         finally:
@@ -171,7 +167,10 @@ class _Search:
 
     def _begin(self) -> Study:
         """The study; a new one begins with the defaults, an old one repeats what was killed."""
-        study = open_study(self.plan, self.folder, "maximize" if self.upward else "minimize")
+        from optuna.study import StudyDirection
+
+        direction = StudyDirection.MAXIMIZE if self.upward else StudyDirection.MINIMIZE
+        study = open_study(self.plan, self.folder, direction)
         about = {
             "task": self.options.task_name(),
             "metric": self.metric,
@@ -202,7 +201,7 @@ class _Search:
         from optuna import TrialPruned
 
         self.number = trial.number
-        params = {choice.name: _suggest(trial, choice) for choice in self.space}
+        params = {choice.name: suggest(trial, choice) for choice in self.space}
         output = trial_folder(self.folder, trial.number)
         lock = trial_lock(self.folder, trial.number)
         try:
@@ -210,9 +209,9 @@ class _Search:
                 options = replace(self.options.changed(**params), output=str(output))
                 result = train_run(
                     options,
-                    prepared=_with_options(self.prepared, options, params.get("loss")),
+                    prepared=with_options(self.prepared, options, params.get("loss")),
                     quiet=True,
-                    callbacks=[_Reporter(trial, self.metric)],
+                    callbacks=[Reporter(trial, self.metric)],
                 )
         except InputError as error:  # diverged, or too large for the memory
             trial.set_user_attr("note", one_sentence(str(error)))
@@ -240,67 +239,6 @@ class _Search:
         if best is not None:
             text += f"  best {best.value:.4f} (trial {best.number})"
         self.say(f"trial {trial.number}: {text}")
-
-
-class _Reporter(pl.Callback):
-    """Reports the validation metric of each epoch, and stops a trial that is hopeless."""
-
-    def __init__(self, trial: Trial, metric: str) -> None:
-        self.trial, self.metric = trial, metric
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        from optuna import TrialPruned
-
-        value = float(trainer.callback_metrics[f"val_{self.metric}"])
-        self.trial.report(value, trainer.current_epoch + 1)
-        if self.trial.should_prune():
-            raise TrialPruned
-
-
-def _without_test(prepared: Prepared) -> Prepared:
-    """The data without test rows."""
-    splits, table = prepared.splits, prepared.split_table()
-    kept = table.part != PARTS.index("test")
-    node = None if table.node is None else table.node[kept]
-    return replace(
-        prepared,
-        splits=replace(splits, test=splits.test.select([])),
-        table=SplitTable(table.row[kept], table.part[kept], node),
-    )
-
-
-def _with_options(prepared: Prepared, options: TrainOptions, loss: str | None) -> Prepared:
-    """The data and task of all trials with the network, and the loss, of one."""
-    task = prepared.task
-    if loss is not None:
-        assert isinstance(task, Regression)
-        task = replace(task, objective=loss)
-    return replace(prepared, task=task, spec=replace(prepared.spec, options=options.network))
-
-
-def _suggest(trial: Trial, choice: Choice) -> Any:
-    if choice.values:
-        return trial.suggest_categorical(choice.name, choice.values)
-    if isinstance(choice.low, int) and isinstance(choice.high, int):
-        return trial.suggest_int(choice.name, choice.low, choice.high)
-    return trial.suggest_float(choice.name, choice.low, choice.high, log=choice.log)
-
-
-def _sampler(seed: int, trials: int) -> Any:
-    """Its random numbers depend on the number of trials, so a search that goes on repeats none."""
-    from optuna.samplers import TPESampler
-
-    return TPESampler(seed=(1_000_003 * seed + trials) % 2**32)
-
-
-def _pruner(name: str, epochs: int) -> BasePruner:
-    from optuna import pruners
-
-    if name == "median":  # neither the first trials nor the first fifth of a trial
-        return pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=max(1, epochs // 5))
-    if name == "halving":
-        return pruners.SuccessiveHalvingPruner(min_resource=max(1, epochs // 9), reduction_factor=3)
-    return pruners.NopPruner()
 
 
 @contextlib.contextmanager

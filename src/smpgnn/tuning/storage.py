@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from smpgnn.errors import InputError
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.storages import BaseStorage
+    from optuna.study import StudyDirection
 
 #: Seconds between two signs of life in a database, and after which a silent trial is dead.
 _BEAT, _DEAD = 60, 300
@@ -36,11 +38,13 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def open_study(plan: TuneOptions, folder: Path, direction: str) -> Study:
+def open_study(plan: TuneOptions, folder: Path, direction: StudyDirection) -> Study:
     """The study, new or as it is stored."""
     import optuna
 
     place = plan.storage or str(folder / "study.log")
+    if "://" not in place:
+        _check_journal(Path(place))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -54,6 +58,21 @@ def open_study(plan: TuneOptions, folder: Path, direction: str) -> Study:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200].rstrip(".")
         raise InputError(
             f"{place}: cannot store a search ({reason}): restore it, or choose another --storage."
+        ) from error
+
+
+def _check_journal(path: Path) -> None:
+    """Refuse a file that is not a journal, to which a search would append."""
+    try:
+        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+            return
+        with path.open("rb") as file:
+            line = file.readline(1 << 20)
+        if "op_code" not in json.loads(line):
+            raise ValueError("no operation")
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}: is not a journal of a search: restore it, or choose another --storage."
         ) from error
 
 
