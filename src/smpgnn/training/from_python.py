@@ -97,7 +97,9 @@ def _pieces(
         return None
     missing = [name for name in ("train", "val") if name not in given]
     if missing:
-        raise InputError(f"{given[0]} is given without {missing[0]}: give train, val and test.")
+        raise InputError(
+            f"{given[0]} is given without {missing[0]}: give train and val, and test if there is one."
+        )
     for name, unset in (("split_column", ""), ("split_time", ""), ("split", "random")):
         if getattr(options, name) != unset:
             raise InputError(
