@@ -98,7 +98,8 @@ def _pieces(
     missing = [name for name in ("train", "val") if name not in given]
     if missing:
         raise InputError(
-            f"{given[0]} is given without {missing[0]}: give train and val, and test if there is one."
+            f"{given[0]} is given without {missing[0]}: give train and val, and test if you "
+            "have test rows."
         )
     for name, unset in (("split_column", ""), ("split_time", ""), ("split", "random")):
         if getattr(options, name) != unset:
