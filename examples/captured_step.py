@@ -41,7 +41,7 @@ def make_step(model: Model) -> CapturedStep:
 
     def step(batch: Any) -> Any:
         mean, variance = model(batch)
-        loss = nn.functional.gaussian_nll_loss(mean, batch.y.float(), variance)
+        loss: Any = nn.functional.gaussian_nll_loss(mean, batch.y.float(), variance)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         return loss
