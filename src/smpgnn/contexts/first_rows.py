@@ -99,7 +99,7 @@ class FirstRows:
 
     @outside_modes
     def values(self, index: ContextIndex) -> Tensor:
-        """The channels that depend only on the graph, [P, D] float32; computed once per index."""
+        """The channels that depend only on the graph, [P, D] float64; computed once per index."""
         known = replace(self, features="own")
         if known not in index.first_rows:
             links, found = index.links, []
@@ -117,7 +117,7 @@ def _distances(links: Links, radius: int) -> Tensor:
     (node, seen), hops = distances(links.topology, radius)
     code = torch.full((links.table.num_rows,), radius + 1, device=node.device)
     code[links.table.row_of(node, seen)] = hops
-    return F.one_hot(code, radius + 2).float()
+    return F.one_hot(code, radius + 2).double()
 
 
 def _walks(links: Links, steps: int) -> Tensor:
@@ -142,7 +142,7 @@ def _walks(links: Links, steps: int) -> Tensor:
     assert isinstance(wide.table, NeighborhoodRows)
     rows = wide.table.row_of(table.owner, links.described)
     values = torch.cat(found, dim=1).index_select(0, rows)
-    return torch.where(seen.unsqueeze(1), values, 0.0).float()
+    return torch.where(seen.unsqueeze(1), values, 0.0)
 
 
 def _bonds(index: ContextIndex, edge_attr: Tensor | None, dtype: torch.dtype) -> Tensor:
