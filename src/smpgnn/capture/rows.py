@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -27,11 +27,13 @@ class RowCut:
     """The rows of a batch.
 
     `receive` and `send` are the row lists of `Neighbors` by receiver and by sender, as int32.
+    `given` has further values of the index that are known beforehand.
     """
 
     table: RowTable
     receive: tuple[Tensor, Tensor]
     send: tuple[Tensor, Tensor, Tensor]
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RowAxes(ABC):

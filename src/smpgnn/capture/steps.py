@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smpgnn.capture.links import linked
 from smpgnn.capture.padded import Capacity, PaddedStore
 from smpgnn.capture.rows import LocalAxes, NodeAxes, OneHotAxes, RowAxes
 from smpgnn.contexts.index import ContextIndex
@@ -44,9 +45,10 @@ def row_axes(network: nn.Module, store: GraphStore) -> RowAxes:
     backbone: Any = network.backbone
     if backbone.identifiers == "nodes":
         return NodeAxes(store)
-    if backbone.identifiers == "local":
-        return LocalAxes(store, backbone.options.context_radius)
-    return OneHotAxes(store)
+    radius, local = backbone.options.context_radius, backbone.identifiers == "local"
+    rows = LocalAxes(store, radius) if local else OneHotAxes(store)
+    links = [link for layer in backbone.layers for link in layer.links]
+    return linked(rows, store, backbone.identifiers, radius, links, backbone.first_rows)
 
 
 def structures(network: nn.Module) -> list[GraphStructure[Any]]:

@@ -65,6 +65,16 @@ class FirstRows:
         """Whether some channels depend only on the graph (`values`)."""
         return not {"distance", "walks"}.isdisjoint(self.parts)
 
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The links between rows that are needed."""
+        return ("arcs",) if "bond" in self.parts else ()
+
+    @property
+    def key(self) -> FirstRows:
+        """What has the same `values`."""
+        return replace(self, features="own")
+
     def channels(self, in_channels: int, edge_channels: int, marks: int = 1) -> int:
         """The width of U⁽⁰⁾ for rows that describe `marks` nodes."""
         widths = {
@@ -100,16 +110,14 @@ class FirstRows:
     @outside_modes
     def values(self, index: ContextIndex) -> Tensor:
         """The channels that depend only on the graph, [P, D] float64; computed once per index."""
-        known = replace(self, features="own")
-        if known not in index.first_rows:
+        if self.key not in index.first_rows:
             links, found = index.links, []
             if "distance" in self.parts:
                 found.append(_distances(links, self.radius))
             if "walks" in self.parts:
                 found.append(_walks(links, self.walk_steps))
-            index.first_rows[known] = torch.cat(found, dim=1)
-        value: Tensor = index.first_rows[known]
-        return value
+            index.first_rows[self.key] = torch.cat(found, dim=1)
+        return index.first_rows[self.key]
 
 
 def _distances(links: Links, radius: int) -> Tensor:

@@ -188,7 +188,12 @@ class ContextIndex:
         """How rows are linked beyond the messages of SMP; one-hot or local contexts only."""
         described, table = self.described, self.table
         assert isinstance(table, IdentifierRows | LocalRows)
-        return Links(self.topology, table, described, self.graphs)
+        return Links(self.topology, table, described, self.graphs, given=self.link_lists)
+
+    @cached_property
+    def link_lists(self) -> Mapping[str, Any]:
+        """Lists of `links` that are known beforehand."""
+        return {}
 
     @cached_property
     def first_rows(self) -> dict[Any, Tensor]:

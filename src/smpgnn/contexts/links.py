@@ -6,7 +6,7 @@ They need rows that describe one node each: one-hot or local contexts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,6 +37,13 @@ class Links:
 
         If i does not see k, the far row of i stands for it. The far row receives nothing.
         """
+        graph = take(self.topology.batch, self.table.owner)
+        scale = take(self.topology.inverse_average_degree, graph)
+        return replace(self.inside_entries, scale=scale)
+
+    @cached_property
+    def inside_entries(self) -> Lift:
+        """`inside` without the scale."""
         topology, table = self.topology, self.table
         edge_ptr, order = topology.edges_by_receiver
         arriving = take(_extended(topology.degree), self.described)
@@ -44,13 +51,12 @@ class Links:
         target, rank = segments(arriving, int(ptr[-1]))
         edge = take(order, take(edge_ptr, take(self.described, target)) + rank)
         owner = take(table.owner, target)
-        graph = take(topology.batch, table.owner)
         return Lift(
             ptr=ptr,
             source=table.row_of(owner, take(topology.sender, edge)),
             target=target,
             edge=edge,
-            scale=take(topology.inverse_average_degree, graph),
+            scale=ptr.new_empty(0),
         )
 
     @cached_property
