@@ -81,6 +81,13 @@ NETWORKS |= {
     for name, options in FAMILY.items()
     for rows in ("onehot", "local")
 }
+NETWORKS |= {
+    "pairs": lambda: SMP(2, 2, 4, 2, identifiers="pairs", context_radius=2, edge_channels=3,
+                         norm="batch", residual=True, own_terms=True),
+    "pairs with walks": lambda: SMP(2, 2, 4, 2, identifiers="pairs", context_radius=2,
+                                    pair_distance=2, edge_channels=3, walk_steps=3,
+                                    features="both", first_rows=("distance", "bond", "walks")),
+}  # fmt: skip
 #: Those with messages on edges.
 RIVALS: dict[str, Callable[[], nn.Module]] = {
     "GINE": lambda: GINE(2, 2, 3, 3, norm="batch", residual=True),
@@ -134,7 +141,9 @@ def capacity(graphs: int, nodes: int, edges: int, rows: int, messages: int = 1) 
 
 def make_padded(store: GraphStore, network: nn.Module) -> PaddedStore:
     rows, room = row_axes(network, store), capacity(6, 40, 80, 300, 500)
-    own = {"link_row": 300, "link_edge": 80, "inside": 600}
+    if network.backbone.identifiers == "pairs":
+        room = capacity(6, 40, 80, 900, 1800)
+    own = {"link_row": 300, "node_row": 300, "link_edge": 80, "inside": 600}
     more = {axis: own.get(axis, 1500) for axis in rows.axes if axis not in room.sizes}
     room = Capacity(room.graphs, {**room.sizes, **more})
     return PaddedStore(store, room, rows, structures(network))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from smpgnn.capture.axes import Axis, Column, Entries, IndexTables
-from smpgnn.capture.rows import RowAxes, RowCut, sorted_topology
+from smpgnn.capture.rows import RowAxes, RowCut
 from smpgnn.contexts.first_rows import FirstRows
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import IdentifierRows
@@ -61,6 +61,7 @@ class LinkAxes(RowAxes):
         index: of all its graphs, with edges sorted by receiver.
         links: names of the links (`smpgnn.contexts.links.Links`).
         first: the initial rows.
+        row_axis: the axis of the rows of `index`.
     """
 
     def __init__(
@@ -70,11 +71,12 @@ class LinkAxes(RowAxes):
         index: ContextIndex,
         links: Sequence[str],
         first: FirstRows,
+        row_axis: str = "row",
     ) -> None:
         self.rows, self.row_axis, self.node_columns = rows, rows.row_axis, rows.node_columns
         whole = isinstance(index.table, IdentifierRows)  # products of all pairs are dense
         self.links = [name for name in dict.fromkeys(links) if not (whole and name == "triples")]
-        self.first = first
+        self.first, self._row_axis = first, row_axis
         graphs, topology = len(store), index.topology
         self._starts = {
             "row": _Start.of(index.row_graph, graphs),
@@ -106,20 +108,24 @@ class LinkAxes(RowAxes):
         for number, (field, named) in enumerate(lists.items()):
             base = _LISTS[name][field]
             to = self._starts[base]
-            table[f"{name} {field}"] = Column(to.within(named, own.graph), base)
+            table[f"{name} {field}"] = Column(to.within(named, own.graph), self._base(base))
             order = torch.argsort(named, stable=True)  # the entries of a graph stay together
             if number or len(lists) == 1:
-                table[f"{name} by {field}"] = Column(own.within(order, own.graph), axis)
+                by = Column(own.within(order, own.graph), self._base(axis))
+                table[f"{name} by {field}"] = by
             ptr = pointer(torch.bincount(named, minlength=to.graph.numel()))[:-1]
-            ends = Column(own.within(ptr, to.graph), axis, pointer=True)
+            ends = Column(own.within(ptr, to.graph), self._base(axis), pointer=True)
             self._columns[_table(base)][f"{name} {field} ptr"] = ends
+
+    def _base(self, axis: str) -> str:
+        return self._row_axis if axis == "row" else axis
 
     def cut(
         self, tables: IndexTables, spans: Tensor, nodes: Entries, sizes: Mapping[str, int]
     ) -> RowCut:
         cut = self.rows.cut(tables, spans, nodes, sizes)
         entries = {axis: tables.cut(spans, axis) for axis in self._columns}
-        lists = {name: _list_of(name, entries, cut.table.num_rows) for name in self.links}
+        lists = {name: _list_of(name, entries, sizes[self._row_axis]) for name in self.links}
         if "inside" in lists:
             lists["inside_entries"] = lists.pop("inside")
         given: dict[str, Any] = {"link_lists": lists}
@@ -155,15 +161,3 @@ def _list_of(name: str, entries: Mapping[str, Entries], num_rows: int) -> Any:
         given = {"by_source": (ptrs[1], orders[1]), "by_edge": orders[2], "edge_ends": ptrs[2]}
         return Lift(ptrs[0], source, target, edge, source.new_empty(0), given=given)
     return Triples(*named, num_rows, given={"ptrs": tuple(ptrs), "orders": tuple(orders[1:])})
-
-
-def linked(
-    rows: RowAxes, store: GraphStore, identifiers: str, radius: int, links: Sequence[str],
-    first: FirstRows,
-) -> RowAxes:  # fmt: skip
-    """The rows, with links and fixed channels if any are asked for."""
-    if not links and not first.fixed and "bond" not in first.parts:
-        return rows
-    topology, _ = sorted_topology(store)
-    index = ContextIndex.build(topology, identifiers, 1, radius)
-    return LinkAxes(rows, store, index, [*links, *first.links], first)

@@ -202,9 +202,13 @@ class ContextIndex:
 
     @cached_property
     def of_single_nodes(self) -> ContextIndex:
-        """For rows that describe two nodes: the contexts with rows for single ones."""
+        """For rows that describe two nodes: the contexts with rows for single ones.
+
+        `link_lists` and `first_rows` are those of these rows.
+        """
         assert isinstance(self.table, PairRows)
-        return ContextIndex(self.topology, self.table.nodes)
+        given = {"link_lists": self.link_lists, "first_rows": self.first_rows}
+        return ContextIndex(self.topology, self.table.nodes, given=given)
 
     @cached_property
     def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:
