@@ -177,3 +177,66 @@ def test_an_index_of_other_pairs_is_refused() -> None:
     ):
         with pytest.raises(InputError, match="index has other rows than this network"):
             case.call(model, index=index)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({**options, "identifiers": "local", "edge_channels": 2} for options in ALONE),
+        {**TOGETHER[1], "norm": "batch", "identifiers": "onehot"},
+        {**FIRST[4], "identifiers": "pairs"},
+    ],
+    ids=str,
+)
+def test_derivatives_are_those_of_the_oracle(options: dict[str, Any]) -> None:
+    """First derivatives, with and without a graph, and the product of the Hessian."""
+    from test_derivatives import check
+
+    model = make({**options, "context_radius": 1}).train()
+    case = case_of([RINGS[1], ODD["loops"]], options)
+    check(model, case, lambda: family_oracle.smp(model, case.graphs))
+
+
+@pytest.mark.parametrize("identifiers", ROWS[:2])
+def test_torch_func_gives_the_same_derivatives(identifiers: str) -> None:
+    model = make({"terms": TERMS, "edge_channels": 2, "identifiers": identifiers})
+    case = case_of([RINGS[0], ODD["loops"]], {"edge_channels": 2})
+    x, y = case.x.detach(), case.edge_attr.detach()
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(weights: Any, x: Any, y: Any) -> torch.Tensor:
+        out = torch.func.functional_call(
+            model, weights, (x, case.edge_index, y, case.batch), {"batch_size": 2}
+        )
+        return out.square().sum()
+
+    expected = torch.autograd.grad(
+        case.call(model).square().sum(), [*model.parameters(), case.x, case.edge_attr]
+    )
+    grads, dx, dy = torch.func.grad(loss, argnums=(0, 1, 2))(weights, x, y)
+    for one, other in zip([*grads.values(), dx, dy], expected, strict=True):
+        assert_same(one, other)
+    along = torch.ones_like(x)
+    _, slope = torch.func.jvp(lambda x: loss(weights, x, y), (x,), (along,))
+    assert_same(slope, (dx * along).sum())
+
+
+@pytest.mark.parametrize("options", [{"terms": (t,), "identifiers": "local"} for t in TERMS], ids=str)
+def test_gradients_equal_differences(options: dict[str, Any]) -> None:
+    model, case = make(options), case_of([RINGS[1]], options)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return model(x, case.edge_index, None, case.batch).sum()
+
+    assert torch.autograd.gradcheck(loss, (case.x,))
+
+
+def test_checkpointing_changes_nothing() -> None:
+    options = {"terms": TERMS, "edge_channels": 2, "identifiers": "local", **FIRST[4]}
+    case = case_of(RINGS, options)
+    one, other = make(options).train(), make({**options, "checkpoint": True}).train()
+    results = []
+    for model in (one, other):
+        out = case.call(model)
+        results.append([out, *torch.autograd.grad(out.sum(), list(model.parameters()))])
+    assert_same(results[1], results[0])
