@@ -345,6 +345,7 @@ DOCUMENTS = {
         "complexity": complexity,
     },
     "docs/training.md": {"few-molecules": few_molecules},
+    "docs/family.md": {"family": family},
     "docs/reproduce.md": {"zinc-validation": zinc_validation},
 }
 

@@ -51,9 +51,7 @@ class FirstRows:
                 f"context_radius={options.context_radius}: with first_rows 'distance' every "
                 f"distance is a channel, so it must be at most {_FARTHEST}."
             )
-        return cls(
-            options.features, options.first_rows, options.context_radius, options.walk_steps
-        )
+        return cls(options.features, options.first_rows, options.context_radius, options.walk_steps)
 
     @property
     def plain(self) -> bool:

@@ -29,10 +29,10 @@ class AddIdentifiers:
 
     Use it as `pre_transform` or `transform` of a data set, or call it on a `Data`. It stores
     `identifier` [n] for 'onehot' and 'coloring', `ball_index` [2, K] (node, node it sees) for
-    'neighborhood', 'local' and 'pairs', `context_radius` for the last two, `mark_index` [2, Q] (pairs
-    of nodes) and `pair_distance` for 'pairs', and `identifier_radius`, the largest number of layers
-    (0: any). With `first_rows` it also stores the fixed channels of the initial rows, `row_features`
-    [P, D], and their numbers of hops and steps. All of these survive PyG's batching:
+    'neighborhood', 'local' and 'pairs', `context_radius` for the last two, `mark_index` [2, Q]
+    (pairs of nodes) and `pair_distance` for 'pairs', and `identifier_radius`, the largest number of
+    layers (0: any). With `first_rows` it also stores the fixed channels of the initial rows,
+    `row_features` [P, D], and their numbers of hops and steps. All of these survive PyG's batching:
 
         model(data.x, data.edge_index, data.edge_attr, data.batch, index=context_index(data))
 
