@@ -170,7 +170,7 @@ def _stored_rows(data: Any, topology: Topology, stored: Tensor) -> RowTable:
 
 def _one_of(data: Any, name: str, column: int = 0) -> Tensor:
     """The number that all graphs of a batch share."""
-    values = getattr(data, name).view(data[name].size(0), -1)[:, column]
+    values: Tensor = getattr(data, name).view(data[name].size(0), -1)[:, column]
     if not bool((values == values[0]).all()):
         raise InputError(f"data holds graphs with different {name}: take one for all.")
     return values[0]

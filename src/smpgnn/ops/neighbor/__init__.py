@@ -163,9 +163,9 @@ class _ReluNeighborSum(Function):
         ctx.save_for_backward(receiver, sender, edge)
         ctx.lift = lift
         if _listed(receiver):
-            from smpgnn.ops.neighbor import lists
+            from smpgnn.ops.neighbor import kernel
 
-            out: Tensor = lists.relu_sums(receiver, sender, edge, lift)
+            out: Tensor = kernel.relu_sums(receiver, sender, edge, lift)
             return out
         # One table of all summands, so that a term is one gather of two or three rows.
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
@@ -183,9 +183,9 @@ class _ReluNeighborSum(Function):
             )
             return *again, None
         if _listed(receiver):
-            from smpgnn.ops.neighbor import lists
+            from smpgnn.ops.neighbor import kernel
 
-            return *lists.relu_gradients(grad, receiver, sender, edge, lift), None
+            return *kernel.relu_gradients(grad, receiver, sender, edge, lift), None
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
         return *relu_table_gradients(grad, table, lift, edge is not None), None
 
