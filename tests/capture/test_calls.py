@@ -257,6 +257,7 @@ def test_second_derivatives_with_dropout_are_refused() -> None:
         torch.autograd.grad(total(model(**inputs[0])), inputs[0]["x"], create_graph=True)
 
 
+@long
 def test_changes_between_the_two_passes_are_errors() -> None:
     model, _ = pair()
     inputs = batches(3)

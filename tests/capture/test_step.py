@@ -310,6 +310,7 @@ def test_a_step_of_the_optimiser_is_refused() -> None:
         CapturedStep(step, model)(batches()[0].to(DEVICE))
 
 
+@long
 def test_a_question_to_the_gpu_is_refused() -> None:
     model, _ = twins(Model())
     inner = step_of(model)
