@@ -42,6 +42,7 @@ def train(
         options: any setting of `smpgnn train TASK --help`, with _ for -; for your own data also
             `task`: 'regression' or 'classification'.
     """
+    from smpgnn.training.members import Given
     from smpgnn.training.resume import resumed_options
     from smpgnn.training.run_folder import RunFolder
     from smpgnn.training.train import train_run
@@ -56,7 +57,7 @@ def train(
     chosen = with_values(chosen, options, "train")
     if resume:
         chosen = resumed_options(chosen, {*options, *(PAPER[task] if preset else ())})
-    prepared, parts = None, {"train": train, "val": val, "test": test}
+    prepared, given, parts = None, None, {"train": train, "val": val, "test": test}
     if data is not None or any(part is not None for part in parts.values()):
         if not isinstance(chosen, MoleculesOptions | GraphsOptions):
             raise InputError(
@@ -66,5 +67,5 @@ def train(
 
         chosen, rest = with_path(chosen, data, path_given=bool(options.get("path")))
         saved = RunFolder(chosen.output).read_data() if resume else None
-        prepared = prepare_python(chosen, rest, parts, saved)
-    return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet)
+        prepared, given = prepare_python(chosen, rest, parts, saved), Given(rest, parts)
+    return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet, given=given)

@@ -13,7 +13,7 @@ surroundings, not only its own features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -110,6 +110,16 @@ def explain_store(
         progress(done)
     score, rest, missed, nodes = (torch.cat(column) for column in zip(*parts, strict=True))
     return Contributions(score, rest, missed, nodes, errors)
+
+
+def mean_contributions(members: Sequence[Contributions]) -> Contributions:
+    """The contributions to the mean of the scores of several networks."""
+    if len(members) == 1:
+        return members[0]
+    names = ("score", "rest", "missed", "nodes")
+    means = (torch.stack([getattr(one, name) for one in members]).mean(0) for name in names)
+    errors = {graph: why for one in members for graph, why in one.errors.items()}
+    return Contributions(*means, errors)
 
 
 def explained(task: Task) -> OneLevelTask:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError, readable
 from smpgnn.inference import EXPLAIN_STEPS
-from smpgnn.inference.explain import Contributions, explain_store, explained
+from smpgnn.inference.explain import Contributions, explain_store, explained, mean_contributions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,10 +176,16 @@ def _explain_store(
     model: Model, store: GraphStore, steps: int, progress: Progress = lambda graphs: None
 ) -> Contributions:
     model.check_widths(store)
-    spec = model.saved.spec
-    return explain_store(
-        model.network, model.task, store, spec=spec, steps=steps, progress=progress
-    )
+    spec, members = model.saved.spec, model.members()
+
+    def explained_by(number: int) -> Contributions:
+        def show(graphs: int) -> None:
+            progress((number * len(store) + graphs) // len(members))
+
+        network, task = members[number]
+        return explain_store(network, task, store, spec=spec, steps=steps, progress=show)
+
+    return mean_contributions([explained_by(number) for number in range(len(members))])
 
 
 def _explanations(store: GraphStore, found: Contributions) -> list[Explanation | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,12 +38,8 @@ def evaluate_store(
     `keep` is called with every output and its batch, in the order of the store.
     """
     metrics = task.metrics().to(device)
-    network, store = network.to(device).eval(), store.to(device)
-    many = batch_rows == 0 and len(store) >= _MANY * batch_size
-    step = EvaluationStep(network, store, batch_size, capture=many and can_capture(network, device))
     known = 0
-    for graphs in BatchLoader(store, batch_size, batch_rows=batch_rows):
-        out, batch = step(graphs)
+    for out, batch in outputs_of(network, store, batch_size, device, batch_rows):
         known += task.known(batch)
         task.update(metrics, out, batch)
         keep(out, batch)
@@ -51,6 +47,21 @@ def evaluate_store(
         raise InputError("the evaluation data have no known target: fill the target column.")
     values = {name: float(value) for name, value in task.results(metrics).items()}
     return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+def outputs_of(
+    network: nn.Module,
+    store: GraphStore,
+    batch_size: int,
+    device: torch.device,
+    batch_rows: int = 0,
+) -> Iterator[tuple[Any, GraphBatch]]:
+    """The output of a network for each batch of a store, in order."""
+    network, store = network.to(device).eval(), store.to(device)
+    many = batch_rows == 0 and len(store) >= _MANY * batch_size
+    step = EvaluationStep(network, store, batch_size, capture=many and can_capture(network, device))
+    for graphs in BatchLoader(store, batch_size, batch_rows=batch_rows):
+        yield step(graphs)
 
 
 class TestPredictions:
