@@ -1,4 +1,4 @@
-"""The calibration of a run, stored in its folder: intervals of numbers, probabilities of classes."""
+"""The calibration of a run, stored in its folder: intervals, and probabilities of classes."""
 
 from __future__ import annotations
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.config.options import TableOptions
 from smpgnn.data.fingerprint import Fingerprint
-from smpgnn.errors import InputError, Terminated
+from smpgnn.errors import InputError
 from smpgnn.training.member_plan import MEMBERS, Member, members
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.side_by_side import Outcome, Process, cores, end, wait
