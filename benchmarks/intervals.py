@@ -26,7 +26,7 @@ from smpgnn.checksums import to_json
 from smpgnn.config.options import TableOptions
 from smpgnn.files import write_text
 from smpgnn.training.calibration import Calibration
-from smpgnn.training.intervals import Intervals, constant, fit_intervals, normalised
+from smpgnn.training.intervals import Intervals, constant, fit_intervals, narrowest, normalised
 from smpgnn.training.member_results import Predictions, load_members, predict_unseen
 from smpgnn.training.prepare import prepare
 from smpgnn.training.provenance import commit, device_name, versions
@@ -48,14 +48,14 @@ class Table:
     target: str
     epochs: int
     network: dict[str, Any] = field(
-        default_factory=lambda: {"hidden_channels": 16, "num_layers": 3, "extractor_channels": 16}
+        default_factory=lambda: {"hidden_channels": 16, "num_layers": 2, "extractor_channels": 16}
     )
 
 
-TABLES = (Table("esol", "logp", epochs=15), Table("lipophilicity", "lipo", epochs=4))
+TABLES = (Table("esol", "logp", epochs=8), Table("lipophilicity", "lipo", epochs=3))
 
 
-def train(table: Table, data: Path, folder: Path, members: int, **options: Any) -> None:
+def train(table: Table, data: Path, folder: Path, **options: Any) -> None:
     """Train a run, or continue it."""
     begun = RunFolder(folder).config.exists()
     if begun and RunFolder(folder).read_record():
@@ -64,7 +64,7 @@ def train(table: Table, data: Path, folder: Path, members: int, **options: Any) 
     if not begun:
         settings |= {
             "path": str(data), "targets": [table.target], "epochs": table.epochs,
-            "device": "cpu", "seed": 0, "jobs": members, **table.network, **options,
+            "device": "cpu", "seed": 0, **table.network, **options,
         }  # fmt: skip
     smpgnn.train("molecules", resume=begun, **settings)
 
@@ -83,27 +83,28 @@ def of_ensemble(found: Predictions) -> dict[str, Any]:
     rows = found.held_out(found.position, Calibration())
     (part,) = numbers(found.task)
     residual, spread = rows.number(part, 0)
+    floor = narrowest(*found.held_out(found.validation, Calibration()).number(part, 0))
     single = rows.target[:, 0].double().numpy() - found.values[:, found.position, 0].numpy()
     fits = {
         "constant": lambda some: constant("y", residual[some]),
-        "normalised": lambda some: normalised("y", residual[some], spread[some]),
-        "chosen": lambda some: fit_intervals("y", residual[some], spread[some]),
+        "normalised": lambda some: normalised("y", residual[some], spread[some], spread.mean()),
+        "chosen": lambda some: fit_intervals("y", residual[some], spread[some], floor),
     }
     measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*fits, "one_member")}
-    random, count, times_normalised = np.random.default_rng(0), len(residual), 0
+    random, count = np.random.default_rng(0), len(residual)
     for _ in range(DIVISIONS):
         order = random.permutation(count)
         some, rest = order[: count // 2], order[count // 2 :]
         for name, fit in fits.items():
             fitted = fit(some)
             measured[name].append(_measured(fitted, residual[rest], spread[rest]))
-        times_normalised += fitted.floor is not None
         alone = constant("y", single[0, some])
         measured["one_member"].append(_measured(alone, single[0, rest], spread[rest]))
     return {
         "rows": {"calibration": count // 2, "test": count - count // 2},
         "divisions": DIVISIONS,
-        "normalised_chosen": times_normalised / DIVISIONS,
+        "chosen_by_validation_rows": "constant" if floor is None else "normalised",
+        "floor_in_mean_spreads": None if floor is None else floor / float(spread.mean()),
         "rmse_ensemble": _rmse(residual),
         "rmse_members": [_rmse(own) for own in single],
         **{
@@ -160,7 +161,7 @@ def main() -> None:
         for split in ("random", "scaffold"):
             folder = work / f"{table.name}-{split}"
             train(
-                table, path, folder, 2, ensemble=arguments.members, split=split,
+                table, path, folder, ensemble=arguments.members, split=split,
                 split_fractions=FRACTIONS,
             )  # fmt: skip
             found = unseen(folder)
@@ -174,7 +175,7 @@ def main() -> None:
             rest = work / f"{table.name}-rest.csv"
             frame.drop(index=number).to_csv(rest, index=False)
             folder = work / f"{table.name}-folds"
-            train(table, rest, folder, 2, folds=arguments.members)
+            train(table, rest, folder, folds=arguments.members)
             results[table.name]["folds"] = of_folds(folder, frame.loc[number], table.target)
             print(table.name, "folds", results[table.name]["folds"], flush=True)
     record = {

@@ -14,7 +14,7 @@ from smpgnn.checksums import read_json, to_json
 from smpgnn.config.plain import from_plain
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
-from smpgnn.training.intervals import LEVEL, Intervals, Values, constant, fit_intervals, normalised
+from smpgnn.training.intervals import LEVEL, Intervals, Values, constant, fit_intervals, narrowest
 from smpgnn.training.probabilities import (
     METHODS,
     Calibrator,
@@ -119,11 +119,17 @@ class Calibrated:
     diagrams: list[dict[str, Any]] = field(default_factory=list)
 
 
-def calibrate(task: Task, rows: HeldOut, test: HeldOut | None) -> Calibrated:
+def calibrate(
+    task: Task, rows: HeldOut, choice: HeldOut, test: HeldOut | None = None
+) -> Calibrated:
     """Fit on calibration rows, and measure on test rows.
 
-    Without `test` (folds have none that no member saw), probabilities are measured by
-    cross-validation on the calibration rows.
+    Args:
+        task: of the predictions.
+        rows: for calibration.
+        choice: rows by which the kind of interval is chosen: for validation, if possible.
+        test: rows to measure on. Folds have none that no member saw: there, probabilities are
+            measured by cross-validation on the calibration rows.
     """
     intervals, calibrators = [], []
     record: dict[str, Any] = {}
@@ -145,7 +151,8 @@ def calibrate(task: Task, rows: HeldOut, test: HeldOut | None) -> Calibrated:
             record[part.name] = _about_classes(calibrator, about, target)
             diagrams += _diagrams(part.name, about, target)
         else:
-            fitted = fit_intervals(part.name, *rows.number(part, column))
+            floor = narrowest(*choice.number(part, column))
+            fitted = fit_intervals(part.name, *rows.number(part, column), floor)
             intervals.append(fitted)
             found = None if test is None else test.number(part, column)
             record[part.name] = _about_numbers(fitted, *rows.number(part, column), found)
@@ -158,19 +165,15 @@ def _about_numbers(
     about: dict[str, Any] = {
         "intervals": "constant" if fitted.floor is None else "normalised",
         "rows": len(residual),
-        "level": LEVEL,
     }
-    kinds = {"constant": constant(fitted.name, residual)}
-    if np.isfinite(spread).all() and spread.any():
-        kinds["normalised"] = normalised(fitted.name, residual, spread)
-    try:
-        for name, kind in kinds.items():
-            about[f"mean_width_{name}"] = 2 * float(kind.half_width(LEVEL, spread).mean())
-        if test is not None:
-            inside = np.abs(test[0]) <= fitted.half_width(LEVEL, test[1])
-            about |= {"test_rows": len(inside), "test_coverage": float(inside.mean())}
-    except InputError:  # too few rows for this level
-        pass
+    if fitted.rank(LEVEL) > len(residual):  # too few rows for this level
+        return about
+    about["level"] = LEVEL
+    about["mean_width"] = 2 * float(fitted.half_width(LEVEL, spread).mean())
+    about["constant_width"] = 2 * constant(fitted.name, residual).quantile(LEVEL)
+    if test is not None:
+        inside = np.abs(test[0]) <= fitted.half_width(LEVEL, test[1])
+        about |= {"test_rows": len(inside), "test_coverage": float(inside.mean())}
     return about
 
 

@@ -24,6 +24,8 @@ Values = NDArray[np.float64]
 
 #: The level at which normalised and constant intervals are compared.
 LEVEL = 0.9
+#: Floors that are compared, in mean spreads.
+_FLOORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,7 @@ class Intervals:
 
     def quantile(self, level: float) -> float:
         """The factor on the difficulty."""
-        count = len(self.scores)
-        # (n + 1) p is a whole number for many usual p, but not in binary fractions
-        rank = math.ceil((count + 1) * level - 1e-9)
+        count, rank = len(self.scores), self.rank(level)
         if rank > count:
             need = math.ceil(level / (1 - level) - 1e-9)
             raise InputError(
@@ -58,6 +58,11 @@ class Intervals:
                 "--folds."
             )
         return self.scores[max(rank, 1) - 1]
+
+    def rank(self, level: float) -> int:
+        """The place of the factor among the scores, from 1."""
+        # (n + 1) p is a whole number for many usual p, but not in binary fractions
+        return math.ceil((len(self.scores) + 1) * level - 1e-9)
 
 
 def difficulty(spread: Values, floor: float | None) -> Values:
@@ -70,23 +75,32 @@ def constant(name: str, residual: Values) -> Intervals:
     return Intervals(name, tuple(np.sort(np.abs(residual)).tolist()))
 
 
-def normalised(name: str, residual: Values, spread: Values) -> Intervals:
+def normalised(name: str, residual: Values, spread: Values, floor: float) -> Intervals:
     """Intervals whose width grows with the spread; both [n]."""
-    floor = float(spread.mean())
     scores = np.sort(np.abs(residual) / difficulty(spread, floor))
     return Intervals(name, tuple(scores.tolist()), floor)
 
 
-def fit_intervals(name: str, residual: Values, spread: Values) -> Intervals:
-    """The narrower on average of both kinds, at `LEVEL` and over the calibration rows.
+def narrowest(residual: Values, spread: Values) -> float | None:
+    """The floor with which intervals at `LEVEL` are the narrowest on average over these rows.
 
-    They have a constant width if a row has no spread (NaN), as with a single model.
+    None for a constant width: if no other is narrower, or if a row has no spread (NaN), as with a
+    single model. Rows that also calibrate the intervals would make these too narrow, by as much as
+    the choice adapts to them.
     """
-    plain = constant(name, residual)
-    if not np.isfinite(spread).all() or not spread.any():
-        return plain
-    other = normalised(name, residual, spread)
-    if math.ceil((len(residual) + 1) * LEVEL - 1e-9) > len(residual):
-        return plain
-    narrower = other.half_width(LEVEL, spread).mean() < plain.quantile(LEVEL)
-    return other if narrower else plain
+    plain = constant("", residual)
+    if not np.isfinite(spread).all() or not spread.any() or plain.rank(LEVEL) > len(residual):
+        return None
+    widths: dict[float | None, float] = {None: plain.quantile(LEVEL)}
+    for share in _FLOORS:
+        floor = share * float(spread.mean())
+        fitted = normalised("", residual, spread, floor)
+        widths[floor] = float(fitted.half_width(LEVEL, spread).mean())
+    return min(widths, key=lambda floor: widths[floor])
+
+
+def fit_intervals(name: str, residual: Values, spread: Values, floor: float | None) -> Intervals:
+    """Intervals from calibration rows, with a floor that was chosen by `narrowest`."""
+    if floor is None:
+        return constant(name, residual)
+    return normalised(name, residual, spread, floor)

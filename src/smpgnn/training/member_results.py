@@ -60,8 +60,10 @@ def load_ensemble(folder: str | Path, options: TableOptions) -> SavedModel:
 class Predictions:
     """What each member predicts for the rows that it never saw.
 
-    Shapes: values [M, N, Q] for all graphs (or nodes), NaN where the member was trained or chosen
-    on the row; `test` and `calibration` are positions in N.
+    Members of a single split also predict its validation rows, on which they were chosen.
+
+    Shapes: values [M, N, Q] for all graphs (or nodes), NaN for all other rows; `test`, `validation`
+    and `calibration` are positions in N.
     """
 
     task: Task
@@ -69,6 +71,7 @@ class Predictions:
     members: tuple[Member, ...]
     values: Tensor
     test: dict[tuple[int, int], Tensor]
+    validation: Tensor
     calibration: Tensor
     table: SplitTable  # of all test rows
     position: Tensor  # of these rows in N
@@ -164,10 +167,14 @@ def predict_unseen(
         return table, table.outputs(rows, store.node_ptr)
 
     test = {group: positions(table.of("test")) for group, table in splits.items()}
-    held = {group: positions(table.of(CALIBRATION))[1] for group, table in splits.items()}
+    first = next(iter(splits.values()))
+    held, val = (
+        torch.zeros(0, dtype=torch.long) if options.folds else positions(first.of(part))[1]
+        for part in (CALIBRATION, "val")
+    )
     values = []
     for member, one in zip(planned, saved, strict=True):
-        wanted = torch.cat([test[member.group][1], held[member.group]])
+        wanted = torch.cat([test[member.group][1], held, val])
         graphs = torch.searchsorted(store.node_ptr, wanted, right=True) - 1 if nodes else wanted
         graphs = graphs.unique()
         part = store.select(graphs)
@@ -191,8 +198,9 @@ def predict_unseen(
         own[where] = torch.where(unseen[where, None], found, torch.nan)
         values.append(own)
         one.network.cpu()
-    first = [pair for (repeat, _), pair in test.items() if repeat == min(r for r, _ in test)]
-    position = torch.cat([where for _, where in first])
+    repeat = next(iter(test))[0]
+    once = [pair for group, pair in test.items() if group[0] == repeat]
+    position = torch.cat([where for _, where in once])
     order = position.argsort()
     return Predictions(
         task=saved[0].task,
@@ -200,8 +208,9 @@ def predict_unseen(
         members=planned,
         values=torch.stack(values),
         test={group: where for group, (_, where) in test.items()},
-        calibration=next(iter(held.values())),
-        table=_joined([table for table, _ in first], order),
+        validation=val,
+        calibration=held,
+        table=_joined([table for table, _ in once], order),
         position=position[order],
     )
 
@@ -248,8 +257,11 @@ def finish(
     if options.folds or len(found.calibration):
         rows = found.position if options.folds else found.calibration
         raw = found.held_out(rows, calibration)
-        test = None if options.folds else found.held_out(found.position, calibration)
-        fitted = calibrate(found.task, raw, test)
+        choice, test = raw, None
+        if not options.folds:
+            choice = found.held_out(found.validation, calibration)
+            test = found.held_out(found.position, calibration)
+        fitted = calibrate(found.task, raw, choice, test)
         calibration = fitted.calibration
         calibration.save(folder.path)
         about = {"calibration": {

@@ -99,25 +99,27 @@ def epochs_done(folder: str | Path) -> int:
         return 0
 
 
-def train_all(
+def jobs_of(
     options: TableOptions,
     fingerprint: Fingerprint,
     splits: Mapping[tuple[int, int], SplitTable],
     given: Given | None,
-    *,
-    on_gpu: bool,
-    quiet: bool,
-) -> None:
+) -> list[Job]:
+    """The job of each member."""
+    content = None if given is None else pickle.dumps(given)
+    texts = {group: table.to_csv() for group, table in splits.items()}
+    return [
+        Job(one.options(options), fingerprint, texts[one.group], content)
+        for one in members(options)
+    ]
+
+
+def train_all(options: TableOptions, jobs: list[Job], *, on_gpu: bool, quiet: bool) -> None:
     """Train the members that have no result yet, side by side.
 
     An interrupt ends all processes; the run can then be resumed.
     """
-    content = None if given is None else pickle.dumps(given)
-    texts = {group: table.to_csv() for group, table in splits.items()}
-    trainings = [
-        Training(one, Job(one.options(options), fingerprint, texts[one.group], content))
-        for one in members(options)
-    ]
+    trainings = [Training(one, job) for one, job in zip(members(options), jobs, strict=True)]
     for training in trainings:
         if RunFolder(training.job.options.output).read_record():
             training.state = "answered"

@@ -23,7 +23,7 @@ from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.member_plan import members
 from smpgnn.training.member_results import finish, load_ensemble, splits_of
-from smpgnn.training.members import Given, train_all
+from smpgnn.training.members import Given, jobs_of, train_all
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
 from smpgnn.training.prepare import Prepared, prepare
@@ -187,8 +187,8 @@ def _train_members(
             locks.enter_context(folder.alone())
             folder.create(options, RunData(content.fingerprint, prepared.split_table()))
         splits = splits_of(prepared.split_table())
-        on_gpu = device.type == "cuda"
-        train_all(options, content.fingerprint, splits, given, on_gpu=on_gpu, quiet=quiet)
+        jobs = jobs_of(options, content.fingerprint, splits, given)
+        train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)
         found = finish(folder, options, prepared, device)
     seconds = time.monotonic() - start
     saved = load_ensemble(folder.path, options)
