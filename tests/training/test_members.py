@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from training.small_members import molecules, run
-from training.small_runs import rings
+from small_members import molecules, run
+from small_runs import rings
 
 import smpgnn
 from smpgnn.errors import InputError
