@@ -22,7 +22,7 @@ FRAME["part"] = [f"batch {row % 4}" for row in range(len(FRAME))]
 FRAME["day"] = range(len(FRAME))
 _RINGS = (
     "c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCOC1", "c1ccsc1", "C1CCNCC1", "c1ccc2ccccc2c1",
-    "C1CC1", "c1ccoc1", "C1CCSC1", "c1cnccn1", "C1COCCO1",
+    "C1CC1", "c1ccoc1", "C1CCSC1", "n1ccncc1", "O1CCOCC1",
 )  # fmt: skip
 DIVERSE = pd.DataFrame(
     {"smiles": [ring + "C" * length for ring in _RINGS for length in range(8)]}
