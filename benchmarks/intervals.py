@@ -26,7 +26,7 @@ from smpgnn.checksums import to_json
 from smpgnn.config.options import TableOptions
 from smpgnn.files import write_text
 from smpgnn.training.calibration import Calibration
-from smpgnn.training.intervals import Intervals, constant, fit_intervals, narrowest, normalised
+from smpgnn.training.intervals import Intervals, constant, fit_intervals, narrowest
 from smpgnn.training.member_results import Predictions, load_members, predict_unseen
 from smpgnn.training.prepare import prepare
 from smpgnn.training.provenance import commit, device_name, versions
@@ -85,18 +85,15 @@ def of_ensemble(found: Predictions) -> dict[str, Any]:
     residual, spread = rows.number(part, 0)
     floor = narrowest(*found.held_out(found.validation, Calibration()).number(part, 0))
     single = rows.target[:, 0].double().numpy() - found.values[:, found.position, 0].numpy()
-    fits = {
-        "constant": lambda some: constant("y", residual[some]),
-        "normalised": lambda some: normalised("y", residual[some], spread[some], spread.mean()),
-        "chosen": lambda some: fit_intervals("y", residual[some], spread[some], floor),
-    }
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in (*fits, "single_members")}
+    floors = {"constant": None, "normalised": float(spread.mean()), "chosen": floor}
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in floors}
+    measured["single_members"] = []
     random, count = np.random.default_rng(0), len(residual)
     for _ in range(DIVISIONS):
         order = random.permutation(count)
         some, rest = order[: count // 2], order[count // 2 :]
-        for name, fit in fits.items():
-            fitted = fit(some)
+        for name, used in floors.items():
+            fitted = fit_intervals("y", residual[some], spread[some], used)
             measured[name].append(_measured(fitted, residual[rest], spread[rest]))
         each = [_measured(constant("y", own[some]), own[rest], spread[rest]) for own in single]
         coverage, width = np.mean(each, axis=0).tolist()
@@ -170,11 +167,10 @@ def main() -> None:
             print(table.name, split, results[table.name][split], flush=True)
         if table is TABLES[0]:
             frame = pd.read_csv(path)
-            tested = RunFolder(work / f"{table.name}-random").read_data()
-            assert tested is not None
-            number = tested.splits.of("test").row.numpy()  # type: ignore[union-attr]
+            splits = pd.read_csv(work / f"{table.name}-random" / "splits.csv")
+            number = splits.loc[splits["split"] == "test", "row"].to_numpy() - 1
             rest = work / f"{table.name}-rest.csv"
-            frame.drop(index=number).to_csv(rest, index=False)
+            frame[~frame.index.isin(number)].to_csv(rest, index=False)
             folder = work / f"{table.name}-folds"
             train(table, rest, folder, folds=arguments.members)
             results[table.name]["folds"] = of_folds(folder, frame.loc[number], table.target)

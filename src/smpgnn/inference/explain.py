@@ -116,10 +116,13 @@ def mean_contributions(members: Sequence[Contributions]) -> Contributions:
     """The contributions to the mean of the scores of several networks."""
     if len(members) == 1:
         return members[0]
-    names = ("score", "rest", "missed", "nodes")
-    means = (torch.stack([getattr(one, name) for one in members]).mean(0) for name in names)
-    errors = {graph: why for one in members for graph, why in one.errors.items()}
-    return Contributions(*means, errors)
+    return Contributions(
+        score=torch.stack([one.score for one in members]).mean(0),
+        rest=torch.stack([one.rest for one in members]).mean(0),
+        missed=torch.stack([one.missed for one in members]).mean(0),
+        nodes=torch.stack([one.nodes for one in members]).mean(0),
+        errors={graph: why for one in members for graph, why in one.errors.items()},
+    )
 
 
 def explained(task: Task) -> OneLevelTask:

@@ -68,8 +68,10 @@ def spread(values: Tensor, groups: Sequence[Any]) -> Tensor:
 
     Shapes: values [M, R, Q], NaN where a member has none.
     """
-    number = torch.tensor([list(dict.fromkeys(groups)).index(group) for group in groups])
-    inside = [values[number == group] for group in number.unique().tolist()]
+    inside = [
+        values[[number for number, one in enumerate(groups) if one == group]]
+        for group in dict.fromkeys(groups)
+    ]
     if any(len(part) > 1 for part in inside):
         variances = [part.var(0) for part in inside if len(part) > 1]
         return torch.stack(variances).nanmean(0).sqrt()

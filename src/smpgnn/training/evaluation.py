@@ -14,6 +14,7 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.prepare import Prepared
+from smpgnn.training.run_data import SplitTable
 from smpgnn.training.steps import EvaluationStep
 from smpgnn.training.tasks import Task
 
@@ -80,7 +81,9 @@ class TestPredictions:
         """One row per test row (or node): its number, targets and predictions."""
         import pandas as pd
 
-        table, test, rows = prepared.split_table().of("test"), prepared.splits.test, self.rows
+        whole, test, rows = prepared.split_table(), prepared.splits.test, self.rows
+        assert isinstance(whole, SplitTable)  # folds are shown by their members
+        table = whole.of("test")
         if table.node is not None:  # of all nodes, those of the test split
             rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
         elif self.task.node_outputs and not self.task.graph_outputs:

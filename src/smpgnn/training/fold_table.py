@@ -55,7 +55,7 @@ class FoldTable:
         """Read what `to_csv` wrote; raises `ValueError` for anything else."""
         kinds = dict.fromkeys(("repeat", "fold", "row", "node"), np.int64)
         frame = pd.read_csv(io.StringIO(text), dtype={**kinds, "split": str})
-        names = list(frame)
+        names = [str(name) for name in frame]
         if names not in ([*list(kinds)[:3], "split"], [*kinds, "split"]) or frame.empty:
             raise ValueError(f"columns {names}")
         if not frame["split"].isin(PARTS[1:]).all() or bool((frame[names[:-1]] < 1).any(axis=None)):

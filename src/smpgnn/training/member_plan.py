@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from smpgnn.config.options import TableOptions, TrainOptions
 from smpgnn.errors import InputError
@@ -12,7 +13,7 @@ from smpgnn.errors import InputError
 #: The folder of the members' run folders inside that of the run.
 MEMBERS = "members"
 #: What a member does not inherit from its run.
-_ALONE = {"folds": 0, "repeats": 1, "ensemble": 1, "calibration": 0.0, "jobs": 0}
+_ALONE: dict[str, Any] = {"folds": 0, "repeats": 1, "ensemble": 1, "calibration": 0.0, "jobs": 0}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def members(options: TrainOptions) -> tuple[Member, ...]:
         )
     repeats, folds = (range(1, n + 1) for n in (options.repeats, options.folds))
     groups = list(product(repeats, folds)) or [(0, 0)]
-    found = []
+    found: list[Member] = []
     for repeat, fold in groups:
         for number in range(1, options.ensemble + 1):
             names = [f"fold{fold}"] if fold else []

@@ -176,7 +176,7 @@ def predict_unseen(
     for member, one in zip(planned, saved, strict=True):
         wanted = torch.cat([test[member.group][1], held, val])
         graphs = torch.searchsorted(store.node_ptr, wanted, right=True) - 1 if nodes else wanted
-        graphs = graphs.unique()
+        graphs = torch.unique(graphs)
         part = store.select(graphs)
         found = torch.cat(
             [
