@@ -4,7 +4,8 @@ python benchmarks/intervals.py --work-dir runs/intervals      # about 10 minutes
 
 For each table and kind of split, an ensemble is trained once; a run that exists is continued. Its
 test rows, which no member was trained or chosen on, are then divided 1,000 times at random into
-rows for calibration and rows for test. A cross-validation (`--folds`) is measured on the same test
+rows for calibration and rows for test; with a scaffold split by scaffold, so that (but for one)
+those of the test rows are new to the calibration. A cross-validation (`--folds`) is measured on the same test
 rows. Networks are small and trained for a few epochs only, which is enough to compare intervals,
 but not accuracy.
 """
@@ -24,6 +25,8 @@ from numpy.typing import NDArray
 import smpgnn
 from smpgnn.checksums import to_json
 from smpgnn.config.options import TableOptions
+from smpgnn.data.molecule_splits import scaffold_groups
+from smpgnn.data.splits import Rows
 from smpgnn.files import write_text
 from smpgnn.training.calibration import Calibration
 from smpgnn.training.intervals import Intervals, constant, fit_intervals, narrowest
@@ -78,8 +81,8 @@ def unseen(folder: Path) -> Predictions:
     return predict_unseen(load_members(folder, options), options, prepared, pick_device("cpu"))
 
 
-def of_ensemble(found: Predictions) -> dict[str, Any]:
-    """Coverage and widths over the divisions of the test rows."""
+def of_ensemble(found: Predictions, group: Rows) -> dict[str, Any]:
+    """Coverage and widths over the divisions of the test rows, whose groups [R] stay together."""
     rows = found.held_out(found.position, Calibration())
     (part,) = numbers(found.task)
     residual, spread = rows.number(part, 0)
@@ -90,7 +93,7 @@ def of_ensemble(found: Predictions) -> dict[str, Any]:
     measured["single_members"] = []
     random, count = np.random.default_rng(0), len(residual)
     for _ in range(DIVISIONS):
-        order = random.permutation(count)
+        order = np.argsort(random.permutation(group.max() + 1)[group], kind="stable")
         some, rest = order[: count // 2], order[count // 2 :]
         for name, used in floors.items():
             fitted = fit_intervals("y", residual[some], spread[some], used)
@@ -163,7 +166,9 @@ def main() -> None:
                 split_fractions=FRACTIONS,
             )  # fmt: skip
             found = unseen(folder)
-            results[table.name][split] = of_ensemble(found)
+            smiles = pd.read_csv(path)["smiles"].iloc[found.table.row.numpy()].tolist()
+            group = scaffold_groups(smiles) if split == "scaffold" else np.arange(len(smiles))
+            results[table.name][split] = of_ensemble(found, group)
             print(table.name, split, results[table.name][split], flush=True)
         if table is TABLES[0]:
             frame = pd.read_csv(path)
