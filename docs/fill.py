@@ -321,8 +321,8 @@ def intervals() -> str:
     epochs = {name: of_table["epochs"] for name, of_table in record["tables"].items()}
     about = (
         f"{record['members']} members, 90 % intervals, means over {one['divisions']:,} random "
-        "divisions of the rows (of a scaffold split: of the scaffolds); with the spread: floor of one "
-        "mean spread; small networks trained for "
+        "divisions of the rows (of a scaffold split: of the scaffolds); with the spread: floor of "
+        "one mean spread; small networks trained for "
         + " and ".join(f"{count} epochs ({name})" for name, count in epochs.items())
         + f", {record['device']}. With {record['members']} folds of ESOL, the intervals contain "
         f"{100 * folds['coverage']:.1f} % (standard error {100 * folds['standard_error']:.1f}) of "
