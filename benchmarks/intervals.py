@@ -6,8 +6,8 @@ For each table and kind of split, an ensemble is trained once; a run that exists
 test rows, which no member was trained or chosen on, are then divided 1,000 times at random into
 rows for calibration and rows for test; with a scaffold split by scaffold, so that (but for one)
 those of the test rows are new to the calibration. A cross-validation (`--folds`) is measured on
-the same test rows. Networks are small and trained for a few epochs only, which is enough to compare intervals,
-but not accuracy.
+the same test rows. Networks are small and trained for a few epochs only, which is enough to compare
+intervals, but not accuracy.
 """
 
 from __future__ import annotations

@@ -280,6 +280,27 @@ def test_folds_of_nodes(tmp_path: Path) -> None:
     np.testing.assert_allclose(predicted["predicted_y"], wanted, rtol=1e-4, atol=1e-6)
 
 
+def test_each_member_has_categories_of_its_own_and_there_need_be_no_test_rows(
+    tmp_path: Path,
+) -> None:
+    graphs = rings(18)
+    for number, graph in enumerate(graphs):
+        graph.x = torch.arange(graph.num_nodes)[:, None] % 3 + 4 * (number % 9)
+        graph.y = torch.tensor(float(number))
+    options: dict[str, Any] = {"integers": "categories", "epochs": 1}
+    run(tmp_path / "folds", graphs, "graphs", folds=3, **options)
+    model = smpgnn.load(tmp_path / "folds", "cpu")
+    found = model.predict(graphs, interval=0.5)
+    each = [one.predict(graphs)["predicted_y"] for one in members_of(tmp_path / "folds").values()]
+    np.testing.assert_allclose(found["predicted_y"], np.mean(each, axis=0), rtol=1e-5)
+    sums = model.explain(graphs[:2], steps=3).groupby("graph")["added_y"].sum()
+    np.testing.assert_allclose(sums, found["predicted_y"][:2], rtol=1e-4)
+    parts = {"train": range(12), "val": range(12, 18), "test": None}
+    result = run(tmp_path / "two", graphs, "graphs", parts, ensemble=2, **options)
+    assert result.test == record(tmp_path / "two")["test"] == {}
+    assert smpgnn.load(tmp_path / "two", "cpu").predict(graphs)["std_y"].notna().all()
+
+
 def test_node_targets_of_several_graphs(tmp_path: Path) -> None:
     graphs = rings(9)
     for graph in graphs:

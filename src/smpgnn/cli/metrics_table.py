@@ -39,7 +39,7 @@ def members_table(result: Result) -> str:
     rows = {"validation, mean of members": result.validation}
     if result.test_sd:
         rows |= {"held-out folds, mean": result.test, "held-out folds, sd": result.test_sd}
-    else:
+    elif result.test:
         rows |= {"test, mean of members": result.test_of_members, "test, ensemble": result.test}
     return metrics_table(result.saved.task, rows)
 

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from smpgnn.config.options import TableOptions
-from smpgnn.data.store import GraphBatch
+from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference.predict import Model
 from smpgnn.pretrained import named
 from smpgnn.training.ensemble import Ensemble, Shown, spread
 from smpgnn.training.member_plan import MEMBERS, members
-from smpgnn.training.member_results import load_ensemble
+from smpgnn.training.member_results import joined, load_members
 from smpgnn.training.network import run_network
 from smpgnn.training.run_folder import RunFolder
-from smpgnn.training.tasks import Task
 from smpgnn.training.tasks.quantities import numbers, quantities
 
 
@@ -42,7 +40,9 @@ class EnsembleModel(Model):
                 f"{path}: its config.yaml is that of a single model, but it has the folder "
                 f"'{MEMBERS}': restore config.yaml."
             )
-        super().__init__(load_ensemble(path, options), device)
+        found = load_members(path, options)
+        super().__init__(joined(found, path, options), device)
+        self._members = [Model(one, device) for one in found]
         self._show(0.0)
 
     def _show(self, level: float) -> None:
@@ -57,8 +57,12 @@ class EnsembleModel(Model):
         assert isinstance(self.network, Ensemble)
         return self.network
 
-    def members(self) -> list[tuple[nn.Module, Task]]:
-        return list(zip(self.ensemble.networks, self.ensemble.tasks, strict=True))
+    def members(self) -> list[Model]:
+        return self._members
+
+    def encoded(self, store: GraphStore) -> GraphStore:
+        super().encoded(store)  # refuses other numbers of features
+        return store  # each member has categories of its own
 
     def with_interval(self, level: float) -> EnsembleModel:
         if not (isinstance(level, int | float) and math.isfinite(level) and 0 < level < 1):
@@ -78,8 +82,12 @@ class EnsembleModel(Model):
     def _run(self, batch: GraphBatch) -> list[list[Any]]:
         network = self.ensemble
         with torch.no_grad():
+            pairs = zip(self._members, network.categories, strict=True)
             each = torch.stack(
-                [quantities(task, run_network(one, batch)) for one, task in self.members()]
+                [
+                    quantities(one.task, run_network(one.network, categories.encode(batch)))
+                    for one, categories in pairs
+                ]
             )
             mean = network.calibration.calibrated(self.task, each.mean(0))
             return self.shown.rows(mean, spread(each, network.groups))

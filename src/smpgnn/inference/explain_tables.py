@@ -175,15 +175,15 @@ def explain_graphs(
 def _explain_store(
     model: Model, store: GraphStore, steps: int, progress: Progress = lambda graphs: None
 ) -> Contributions:
-    model.check_widths(store)
-    spec, members = model.saved.spec, model.members()
+    members = model.members()
 
     def explained_by(number: int) -> Contributions:
         def show(graphs: int) -> None:
             progress((number * len(store) + graphs) // len(members))
 
-        network, task = members[number]
-        return explain_store(network, task, store, spec=spec, steps=steps, progress=show)
+        one = members[number]
+        encoded, spec = one.encoded(store), one.saved.spec
+        return explain_store(one.network, one.task, encoded, spec=spec, steps=steps, progress=show)
 
     return mean_contributions([explained_by(number) for number in range(len(members))])
 

@@ -128,7 +128,7 @@ def calibrate(
         task: of the predictions.
         rows: for calibration.
         choice: rows by which the kind of interval is chosen: for validation, if possible.
-        test: rows to measure on. Folds have none that no member saw: there, probabilities are
+        test: rows to measure on. Without (folds have none that no member saw), probabilities are
             measured by cross-validation on the calibration rows.
     """
     intervals, calibrators = [], []

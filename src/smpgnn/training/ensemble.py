@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from smpgnn.data.categories import Categories
 from smpgnn.data.tables import free_names
 from smpgnn.training.calibration import Calibration
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Task
 from smpgnn.training.tasks.quantities import numbers, output_of, quantities
+
+
+def categories_of(saved: SavedModel) -> Categories:
+    """The categories that a model was trained with."""
+    found = Categories.from_dict(saved.source.get("categories", {}))
+    return found if saved.spec.edge_channels else replace(found, edge=())
 
 
 class Ensemble(nn.Module):
@@ -35,6 +42,8 @@ class Ensemble(nn.Module):
         super().__init__()
         self.networks = nn.ModuleList(member.network for member in members)
         self.tasks = [member.task for member in members]
+        # those of the training rows of each member
+        self.categories = [categories_of(member) for member in members]
         self.groups, self.calibration = list(groups), calibration
 
     @property
@@ -52,10 +61,20 @@ class Ensemble(nn.Module):
         """Whether the outputs belong to graphs or nodes."""
         return getattr(self.networks[0], "level", "graph")
 
-    def forward(self, *inputs: Any, **more: Any) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | None,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        *rest: Any,
+        **more: Any,
+    ) -> Tensor:
         """The output of the mean."""
-        pairs = zip(self.networks, self.tasks, strict=True)
-        each = [quantities(task, one(*inputs, **more)) for one, task in pairs]
+        each = []
+        members = zip(self.networks, self.tasks, self.categories, strict=True)
+        for network, task, categories in members:
+            nodes, edges = categories.features(x, edge_attr)
+            each.append(quantities(task, network(nodes, edge_index, edges, *rest, **more)))
         mean = torch.stack(each).mean(0)
         return output_of(self.task, self.calibration.calibrated(self.task, mean))
 

@@ -38,6 +38,10 @@ def evaluate_store(
 
     `keep` is called with every output and its batch, in the order of the store.
     """
+    if len(store) == 0:
+        raise InputError(
+            "there are no test rows: name labelled data, as in evaluate RUN --data FILE."
+        )
     metrics = task.metrics().to(device)
     known = 0
     for out, batch in outputs_of(network, store, batch_size, device, batch_rows):

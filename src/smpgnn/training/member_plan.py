@@ -74,6 +74,14 @@ def members(options: TrainOptions) -> tuple[Member, ...]:
     return tuple(found)
 
 
+def refuse_members(options: TrainOptions, what: str) -> None:
+    """Refuse settings of several members for `what`, which trains single models."""
+    if members(options):
+        raise InputError(
+            f"{what}: trains single models: leave out folds, ensemble and calibration."
+        )
+
+
 def _check_folds(options: TableOptions) -> None:
     """Refuse settings that contradict folds."""
     if options.calibration:

@@ -17,7 +17,7 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.training.calibration import Calibration, HeldOut, calibrate
-from smpgnn.training.ensemble import Ensemble, Shown, spread
+from smpgnn.training.ensemble import Ensemble, Shown, categories_of, spread
 from smpgnn.training.evaluation import outputs_of
 from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.intervals import LEVEL
@@ -48,9 +48,8 @@ def load_members(folder: str | Path, options: TableOptions) -> tuple[SavedModel,
     return tuple(load_model(one.folder(folder)) for one in planned)
 
 
-def load_ensemble(folder: str | Path, options: TableOptions) -> SavedModel:
-    """The model of a run with members: the mean of their predictions, calibrated."""
-    found = load_members(folder, options)
+def joined(found: Sequence[SavedModel], folder: str | Path, options: TableOptions) -> SavedModel:
+    """The model of a run with these members: the mean of their predictions, calibrated."""
     groups = [one.group for one in members(options)]
     network = Ensemble(found, groups, Calibration.load(Path(folder)))
     return SavedModel(network.eval(), found[0].spec, found[0].task, found[0].source)
@@ -177,7 +176,7 @@ def predict_unseen(
         wanted = torch.cat([test[member.group][1], held, val])
         graphs = torch.searchsorted(store.node_ptr, wanted, right=True) - 1 if nodes else wanted
         graphs = torch.unique(graphs)
-        part = store.select(graphs)
+        part = categories_of(one).encode(store.select(graphs))
         found = torch.cat(
             [
                 quantities(one.task, output).cpu()
@@ -235,7 +234,7 @@ class Results:
 
     Args:
         validation: mean over the members.
-        test: of the ensemble on the test rows, or the mean over held-out folds.
+        test: of the ensemble on the test rows, or the mean over held-out folds; empty without.
         sd: standard deviation over held-out folds; empty without folds.
         alone: mean over the members, each alone on its test rows.
     """
@@ -260,7 +259,8 @@ def finish(
         choice, test = raw, None
         if not options.folds:
             choice = found.held_out(found.validation, calibration)
-            test = found.held_out(found.position, calibration)
+            if len(found.position):
+                test = found.held_out(found.position, calibration)
         fitted = calibrate(found.task, raw, choice, test)
         calibration = fitted.calibration
         calibration.save(folder.path)
@@ -270,8 +270,9 @@ def finish(
         }}  # fmt: skip
         _write_reliability(folder, fitted.diagrams)
     results = summary(found, calibration, [one["validation"] for one in single])
-    shown = found.held_out(found.position, calibration)
-    folder.write_predictions(found.frame(shown, calibration))
+    if results.test:
+        shown = found.held_out(found.position, calibration)
+        folder.write_predictions(found.frame(shown, calibration))
     names = ("parameters", "epochs", "best_epoch", "validation", "test", "seed", "wall_time_s")
     folder.write_record(
         {
@@ -311,6 +312,8 @@ def held_out_folds(
 def summary(found: Predictions, calibration: Calibration, validation: Sequence[Metrics]) -> Results:
     """The metrics of the members together."""
     folds = any(one.fold for one in found.members)
+    if not len(found.position):  # a split from Python without test rows
+        return Results(_mean(validation), {}, {}, {})
     if folds:
         of_groups = found.of_groups()
         test, sd = _mean(of_groups), _sd(of_groups)

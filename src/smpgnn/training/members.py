@@ -29,6 +29,7 @@ class Given:
 
     data: Any
     parts: Mapping[str, Any]
+    labels: Any = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,13 @@ def train_member(job: Job) -> str:
         prepared = prepare(job.options, data)
     else:
         given: Given = pickle.loads(job.given)
-        prepared = prepare_python(job.options, given.data, given.parts, data)  # type: ignore[arg-type]
+        prepared = prepare_python(
+            job.options,  # type: ignore[arg-type]
+            given.data,
+            given.parts,
+            data,
+            given.labels,
+        )
     begun = RunFolder(job.options.output).config.exists()
     result = train_run(job.options, resume=begun, prepared=prepared, quiet=True)
     monitor = result.saved.task.monitor

@@ -8,21 +8,22 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.loggers import Logger
 
 from smpgnn.config.options import TableOptions, TrainOptions
 from smpgnn.errors import InputError, Terminated
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
+from smpgnn.training.loggers import run_logger
 from smpgnn.training.member_plan import members
-from smpgnn.training.member_results import finish, load_ensemble, splits_of
+from smpgnn.training.member_results import finish, joined, load_members, splits_of
 from smpgnn.training.members import Given, jobs_of, train_all
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
@@ -47,6 +48,8 @@ from smpgnn.training.saved import SavedModel, load_model, pick_device
 class Result:
     """The result of a run: its folder, the best network, and its metrics on each split.
 
+    `test` is empty if the run has no test rows.
+
     A run with members has the mean validation metrics of its members. Its test metrics are those of
     all members together, or the mean over held-out folds with standard deviation `test_sd`;
     `test_of_members` are those of single members, on average.
@@ -68,6 +71,7 @@ def train_run(
     resume: bool = False,
     prepared: Prepared | None = None,
     quiet: bool = False,
+    callbacks: Sequence[pl.Callback] = (),
     given: Given | None = None,
 ) -> Result:
     """Train with these settings, into their run folder.
@@ -78,6 +82,7 @@ def train_run(
             those of `resumed_options`.
         prepared: your own data, in place of those that the options name.
         quiet: print no notes and no progress bar.
+        callbacks: of Lightning, called after ours; the first of ours has the history of the run.
         given: the data from Python behind `prepared`, for the processes of members.
     """
     planned = members(options)
@@ -86,9 +91,14 @@ def train_run(
     check_environment()
     if planned:
         assert isinstance(options, TableOptions)
+        if callbacks:
+            raise InputError(
+                "members train in processes of their own, without callbacks: leave out folds, "
+                "ensemble and calibration."
+            )
         return _train_members(options, resume, prepared, quiet, given)
     with contextlib.ExitStack() as locks:
-        return _train(options, resume, prepared, quiet, locks)
+        return _train(options, resume, prepared, quiet, callbacks, locks)
 
 
 def _train(
@@ -96,6 +106,7 @@ def _train(
     resume: bool,
     prepared: Prepared | None,
     quiet: bool,
+    more: Sequence[pl.Callback],
     locks: contextlib.ExitStack,
 ) -> Result:
     """Train, with a lock on the run folder from the first write to it."""
@@ -133,10 +144,10 @@ def _train(
         sealed = saved_data is not None  # older versions wrote no checksums
         checked = check_checkpoint(start, options, module.state_dict(), sealed=sealed)
 
-    with _quiet_libraries():
+    with _quiet_libraries(), run_logger(options, folder.path) as logger:
         grouped = in_group()
-        callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)])]
-        trainer = _trainer(options, device, folder, callbacks)
+        callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)]), *more]
+        trainer = _trainer(options, device, logger, callbacks)
         if first and not resume:
             locks.enter_context(folder.alone())
             content = prepared.content(options.task_name())
@@ -191,7 +202,7 @@ def _train_members(
         train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)
         found = finish(folder, options, prepared, device)
     seconds = time.monotonic() - start
-    saved = load_ensemble(folder.path, options)
+    saved = joined(load_members(folder.path, options), folder.path, options)
     return Result(
         folder.path, saved, 0, found.validation, found.test, seconds, found.sd, found.alone
     )
@@ -218,7 +229,7 @@ def _fit_memory(options: TrainOptions, prepared: Prepared, device: torch.device)
 def _trainer(
     options: TrainOptions,
     device: torch.device,
-    folder: RunFolder,
+    logger: Logger | bool,
     callbacks: list[pl.Callback],
 ) -> pl.Trainer:
     if options.precision == "tf32" and device.type == "cuda":
@@ -226,16 +237,16 @@ def _trainer(
     several = options.devices * options.nodes > 1
     try:
         trainer = pl.Trainer(
-            accelerator="gpu" if device.type == "cuda" else "cpu",
+            accelerator="gpu" if device.type == "cuda" else device.type,
             devices=options.devices,
             num_nodes=options.nodes,
             strategy="ddp" if several else "auto",
             max_epochs=options.epochs,
-            deterministic="warn" if device.type == "cuda" else True,
+            deterministic=True if device.type == "cpu" else "warn",
             # batches by rows: their number changes from epoch to epoch
             reload_dataloaders_every_n_epochs=1 if options.batch_rows else 0,
             callbacks=callbacks,
-            logger=TensorBoardLogger(str(folder.path), name="", version="tensorboard"),
+            logger=logger,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -304,12 +315,15 @@ def _finish(
     predictions = TestPredictions(saved.task)
     network, task, size, rows = saved.network, saved.task, options.batch_size, options.batch_rows
     validation = evaluate_store(network, task, prepared.splits.val, size, device, rows)
-    test = evaluate_store(
-        network, task, prepared.splits.test, size, device, rows, keep=predictions.keep
-    )
+    test = {}
+    if len(prepared.splits.test):
+        test = evaluate_store(
+            network, task, prepared.splits.test, size, device, rows, keep=predictions.keep
+        )
     if write:
         folder.write_metrics(keeper.history)
-        folder.write_predictions(predictions.frame(prepared))
+        if test:
+            folder.write_predictions(predictions.frame(prepared))
         folder.write_record(
             {
                 "task": options.task_name(),
