@@ -20,9 +20,9 @@ from smpgnn.config.settings import flat
 from smpgnn.config.tuning import TuneOptions, search_space
 from smpgnn.errors import InputError, one_sentence
 from smpgnn.files import file_name
+from smpgnn.training.member_plan import refuse_members
 from smpgnn.training.prepare import Prepared, prepare
 from smpgnn.training.resume import settings
-from smpgnn.training.member_plan import refuse_members
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks import Regression
 from smpgnn.training.train import train_run
