@@ -313,6 +313,39 @@ def _about_runs(folder: str, run: dict[str, Any]) -> str:
     return f"(Seeds 0 and 1, {run['epochs']} epochs, {run['device']}; `results/{folder}`.)"
 
 
+def intervals() -> str:
+    """Coverage and width of prediction intervals, and what an ensemble gains."""
+    record = read("benchmarks/intervals.json")
+    lines = [
+        "| table, split | calibration and test rows | coverage | width | constant "
+        "| with the spread | single member | RMSE | single member |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for table, of_table in record["tables"].items():
+        for split in ("random", "scaffold"):
+            one = of_table[split]
+            rows = one["rows"]
+            widths = (one[k]["width"] for k in ("constant", "normalised", "single_members"))
+            lines.append(
+                f"| {table}, {split} | {rows['calibration']} + {rows['test']} "
+                f"| {100 * one['chosen']['coverage']:.1f} % | {one['chosen']['width']:.2f} "
+                f"| {' | '.join(f'{width:.2f}' for width in widths)} "
+                f"| {one['rmse_ensemble']:.3f} | {fmean(one['rmse_members']):.3f} |"
+            )
+    folds = record["tables"]["esol"]["folds"]
+    epochs = {name: of_table["epochs"] for name, of_table in record["tables"].items()}
+    about = (
+        f"{record['members']} members, 90 % intervals, means over {one['divisions']:,} random "
+        "divisions of the rows (of a scaffold split: of the scaffolds); with the spread: floor of "
+        "one mean spread; small networks trained for "
+        + " and ".join(f"{count} epochs ({name})" for name, count in epochs.items())
+        + f", {record['device']}. With {record['members']} folds of ESOL, the intervals contain "
+        f"{100 * folds['coverage']:.1f} % (standard error {100 * folds['standard_error']:.1f}) of "
+        f"{folds['rows']['test']} rows that no member saw, at width {folds['width']:.2f}."
+    )
+    return "\n".join([*lines, "", f"({about} `results/benchmarks/intervals.json`.)"])
+
+
 def complexity() -> str:
     record = read("benchmarks/complexity.json")
     lines = [
@@ -344,6 +377,7 @@ DOCUMENTS = {
         "precision": precision,
         "complexity": complexity,
     },
+    "docs/ensembles.md": {"intervals": intervals},
     "docs/training.md": {"few-molecules": few_molecules},
     "docs/family.md": {"family": family},
     "docs/reproduce.md": {"zinc-validation": zinc_validation},

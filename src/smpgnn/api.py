@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.config.options import TASKS, GraphsOptions, MoleculesOptions
@@ -48,6 +49,7 @@ def train(
         options: any setting of `smpgnn train TASK --help`, with _ for -; for your own data also
             `task`: 'regression' or 'classification'. `labels` may be a DataFrame.
     """
+    from smpgnn.training.members import Given
     from smpgnn.training.resume import resumed_options
     from smpgnn.training.train import train_run
 
@@ -64,7 +66,10 @@ def train(
         chosen = resumed_options(chosen, {*options, *(PAPER[task] if preset else ())})
     parts = {"train": train, "val": val, "test": test}
     chosen, prepared = _with_data(chosen, data, parts, options, labels, resume)
-    return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet)
+    given = None
+    if prepared is not None:
+        given = Given(None if isinstance(data, str | Path) else data, parts, labels)
+    return train_run(chosen, resume=resume, prepared=prepared, quiet=quiet, given=given)
 
 
 def tune(

@@ -119,6 +119,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """
         import pandas as pd
 
+        from smpgnn.training.member_plan import refuse_members
         from smpgnn.training.train import train_run
 
         inputs = input_list(X)
@@ -136,6 +137,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             home = temporary if self.output is None else self.output
             folder = tempfile.mkdtemp(prefix="run-", dir=home)
             chosen = with_values(chosen, {"output": folder}, type(self).__name__)
+            refuse_members(chosen, type(self).__name__)
             result = train_run(chosen, prepared=prepared, quiet=not self.verbose)
             self.model_file_ = (result.folder / "model.safetensors").read_bytes()
         self.validation_, self.best_epoch_ = result.validation, result.best_epoch

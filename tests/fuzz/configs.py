@@ -18,7 +18,8 @@ _TOKENS = (
 )  # fmt: skip
 #: Options with which a training ends within a second.
 _SHORT = ("--epochs", "1", "--hidden-channels", "4", "--num-layers", "1", "--towers", "1",
-          "--devices", "1", "--nodes", "1")  # fmt: skip
+          "--devices", "1", "--nodes", "1", "--folds", "0", "--repeats", "1", "--ensemble", "1",
+          "--calibration", "0")  # fmt: skip
 _TASKS = ("cycles", "properties", "zinc", "molecules", "graphs")
 _VALUES = (
     "[]", "{}", "[1, 2]", "{a: 1}", "~", "yes", "no", "on", "'text'", "2020-01-01", "1:30:45",

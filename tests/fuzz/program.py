@@ -85,6 +85,7 @@ class Program:
 
         from smpgnn.cli import main as entry
         from smpgnn.inference import predict
+        from smpgnn.training import train
 
         stack, fit, load = self._stack, Trainer.fit, predict.load_model
         loaded = functools.cache(load)
@@ -94,6 +95,9 @@ class Program:
             if not self._trains:
                 raise Started
             fit(trainer, *args, **kwargs)
+
+        def start_members(*args: Any, **kwargs: Any) -> None:
+            raise Started  # they would train in other processes
 
         def load_model(path: str | Path) -> Any:
             return (loaded if path in self.models else load)(path)
@@ -109,6 +113,7 @@ class Program:
         # during imports, Ctrl-C ends the process; here it must not
         stack.enter_context(mock.patch.object(os, "_exit", interrupt))
         stack.enter_context(mock.patch.object(Trainer, "fit", start))
+        stack.enter_context(mock.patch.object(train, "train_all", start_members))
         stack.enter_context(mock.patch.object(predict, "load_model", load_model))
         stack.enter_context(mock.patch.object(socket.socket, "connect", no_network))
         stack.enter_context(mock.patch.object(socket, "getaddrinfo", no_network))

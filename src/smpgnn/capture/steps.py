@@ -30,7 +30,7 @@ WARM_UP = 3
 
 def can_capture(network: nn.Module, device: torch.device) -> bool:
     """Whether steps of this network can be captured: nothing in them waits for the GPU."""
-    if device.type != "cuda" or not has_kernels():
+    if device.type != "cuda" or not has_kernels() or not getattr(network, "capturable", True):
         return False
     backbone: Any = network.backbone
     return (

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from smpgnn.inference.predict import Model
 
 
+#: Ends the names of standard deviations over held-out folds.
+_SD = " (sd over folds)"
+
+
 def add_evaluate(verbs: Any) -> None:
     """Add the verb and its options."""
     parser = verbs.add_parser(
@@ -69,8 +73,12 @@ def evaluate(arguments: argparse.Namespace) -> int:
             print(note, file=sys.stderr)
     else:
         metrics = _evaluate_test_split(model, arguments)
+    sd = {name.removesuffix(_SD): metrics[name] for name in metrics if name.endswith(_SD)}
     if arguments.json:
         print(json.dumps(metrics, indent=1))
+    elif sd:
+        rows = {"held-out folds, mean": metrics, "held-out folds, sd": sd}
+        print(metrics_table(model.task, rows))
     elif model.task.metric_names:
         print(metrics_table(model.task, {data or "test split": metrics}))
     else:
@@ -82,6 +90,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
 def _evaluate_test_split(model: Model, arguments: argparse.Namespace) -> dict[str, float]:
     with importing():
         from smpgnn.training.evaluation import evaluate_store
+        from smpgnn.training.member_results import held_out_folds
         from smpgnn.training.prepare import prepare
         from smpgnn.training.run_folder import RunFolder
 
@@ -107,7 +116,11 @@ def _evaluate_test_split(model: Model, arguments: argparse.Namespace) -> dict[st
             print(RunFolder(arguments.run).no_split(), file=sys.stderr)
     if isinstance(options, ZincOptions):
         import_trusted(arguments, options.data_dir, subset=not options.full)
-    test = prepare(options, saved, old=saved is None).splits.test
+    prepared = prepare(options, saved, old=saved is None)
+    if isinstance(options, TableOptions) and options.folds:
+        found = held_out_folds(Path(arguments.run), options, prepared, model.device)
+        return {**found.test, **{name + _SD: value for name, value in found.sd.items()}}
+    test = prepared.splits.test
     return evaluate_store(
         model.network,
         model.task,

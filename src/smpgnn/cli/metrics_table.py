@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smpgnn.training.tasks import Task
+    from smpgnn.training.train import Result
 
 _NONE = "-"
 
@@ -31,6 +32,16 @@ def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
     if any(value is None for _, values in rows for value in values):
         lines.append(f"{_NONE}: no value, because all known targets are equal (or none is known)")
     return "\n".join(lines)
+
+
+def members_table(result: Result) -> str:
+    """The metrics of a run with members."""
+    rows = {"validation, mean of members": result.validation}
+    if result.test_sd:
+        rows |= {"held-out folds, mean": result.test, "held-out folds, sd": result.test_sd}
+    elif result.test:
+        rows |= {"test, mean of members": result.test_of_members, "test, ensemble": result.test}
+    return metrics_table(result.saved.task, rows)
 
 
 def shown(value: float | None) -> str:

@@ -22,6 +22,12 @@ def add_predict(verbs: Any) -> None:
     add_inputs(parser)
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    output.add_argument(
+        "--interval",
+        metavar="P",
+        type=float,
+        help="add intervals that contain this share of the targets, such as 0.9",
+    )
     add_device(parser)
     parser.set_defaults(parser=parser, command=predict)
 
@@ -45,6 +51,8 @@ def predict(arguments: argparse.Namespace) -> int:
         from smpgnn.inference.predict import load, predict_graphs, predict_table
 
     model = load(arguments.run, arguments.device)
+    if arguments.interval is not None:
+        model = model.with_interval(arguments.interval)
     if model.reads_smiles:
         existing_file(arguments.data)
         written = predict_table(

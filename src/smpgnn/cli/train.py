@@ -10,7 +10,7 @@ from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_options
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.metrics_table import metrics_table, shown
+from smpgnn.cli.metrics_table import members_table, metrics_table, shown
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import (
     TASKS,
@@ -108,6 +108,7 @@ def named_options(arguments: argparse.Namespace) -> set[str]:
 
 def train(arguments: argparse.Namespace) -> int:
     with importing():
+        from smpgnn.training.member_plan import members
         from smpgnn.training.processes import check_environment, first_process
         from smpgnn.training.resume import resumed_options
         from smpgnn.training.run_folder import RunFolder, default_output
@@ -115,6 +116,7 @@ def train(arguments: argparse.Namespace) -> int:
     if arguments.task_name is None:
         raise InputError(f"smpgnn train: name a task ({', '.join(TASKS)}).")
     options = chosen_options(arguments)
+    members(options)  # refuses settings that contradict each other
     if arguments.print_config:
         print(to_yaml(options), end="")
         return 0
@@ -144,6 +146,10 @@ def train(arguments: argparse.Namespace) -> int:
         return 143 if isinstance(stop, Terminated) else 130
     if first:
         task = result.saved.task
+        if not result.best_epoch:
+            print(members_table(result))
+            print(f"Run folder: {result.folder}")
+            return 0
         values = [shown(part.get(task.monitor)) for part in (result.test, result.validation)]
         print(
             f"Test {task.monitor} {values[0]}  validation {values[1]}  "

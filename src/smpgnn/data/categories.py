@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,9 +12,11 @@ from torch import Tensor
 
 from smpgnn.config.plain import from_plain
 from smpgnn.data.graph_schema import MAX_CATEGORIES
-from smpgnn.data.store import GraphStore
+from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.data.tables import listing
 from smpgnn.errors import InputError
+
+Graphs = TypeVar("Graphs", GraphStore, GraphBatch)
 
 _FIELDS = {"x": "node", "edge_attr": "edge"}
 
@@ -42,13 +44,16 @@ class Categories:
     def __bool__(self) -> bool:
         return any(values for columns in (self.node, self.edge) for values in columns)
 
-    def encode(self, store: GraphStore) -> GraphStore:
-        """The store with categories as one-hot channels, float32."""
-        return replace(
-            store,
-            x=_encoded(store.x, self.node, "x"),
-            edge_attr=_encoded(store.edge_attr, self.edge, "edge_attr"),
-        )
+    def encode(self, graphs: Graphs) -> Graphs:
+        """The graphs with categories as one-hot channels, float32."""
+        x, edge_attr = self.features(graphs.x, graphs.edge_attr)
+        return replace(graphs, x=x, edge_attr=edge_attr)
+
+    def features(
+        self, x: Tensor | None, edge_attr: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """The node and edge features with categories as one-hot channels."""
+        return _encoded(x, self.node, "x"), _encoded(edge_attr, self.edge, "edge_attr")
 
     def raw_width(self, part: str, channels: int) -> int:
         """The number of columns, node or edge, that become this many channels."""

@@ -56,9 +56,13 @@ def scaffold_split(
     Molecules without rings share the empty scaffold. Stereochemistry is ignored. Rows of one
     molecule have the same scaffold, however its SMILES is written.
     """
+    return cluster_split(scaffold_groups(smiles), fractions, seed, what="scaffolds")
+
+
+def scaffold_groups(smiles: Sequence[str]) -> Rows:
+    """The scaffold of each row, from 0."""
     molecule, different = molecule_groups(smiles)
-    groups = group_rows(_scaffolds(different))[molecule]
-    return cluster_split(groups, fractions, seed, what="scaffolds")
+    return group_rows(_scaffolds(different))[molecule]
 
 
 def butina_split(
@@ -69,6 +73,11 @@ def butina_split(
     Clusters are those of Morgan fingerprints (radius 2, 2048 bits) at Tanimoto distance
     `BUTINA_CUTOFF`. At most `MAX_BUTINA` different molecules are clustered.
     """
+    return cluster_split(butina_groups(smiles), fractions, seed, what="clusters")
+
+
+def butina_groups(smiles: Sequence[str]) -> Rows:
+    """The Butina cluster of each row, from 0."""
     molecule, different = molecule_groups(smiles)
     if len(different) > MAX_BUTINA:
         raise InputError(
@@ -76,7 +85,7 @@ def butina_split(
             f"{len(different):,}: use --split scaffold."
         )
     clusters = butina_clusters(_fingerprints(different), BUTINA_CUTOFF)
-    return cluster_split(clusters[molecule], fractions, seed, what="clusters")
+    return clusters[molecule]
 
 
 def butina_clusters(bits: NDArray[np.uint8], cutoff: float) -> Rows:

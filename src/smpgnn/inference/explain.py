@@ -13,7 +13,7 @@ surroundings, not only its own features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -110,6 +110,19 @@ def explain_store(
         progress(done)
     score, rest, missed, nodes = (torch.cat(column) for column in zip(*parts, strict=True))
     return Contributions(score, rest, missed, nodes, errors)
+
+
+def mean_contributions(members: Sequence[Contributions]) -> Contributions:
+    """The contributions to the mean of the scores of several networks."""
+    if len(members) == 1:
+        return members[0]
+    return Contributions(
+        score=torch.stack([one.score for one in members]).mean(0),
+        rest=torch.stack([one.rest for one in members]).mean(0),
+        missed=torch.stack([one.missed for one in members]).mean(0),
+        nodes=torch.stack([one.nodes for one in members]).mean(0),
+        errors={graph: why for one in members for graph, why in one.errors.items()},
+    )
 
 
 def explained(task: Task) -> OneLevelTask:

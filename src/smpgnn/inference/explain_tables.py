@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError, readable
 from smpgnn.inference import EXPLAIN_STEPS
-from smpgnn.inference.explain import Contributions, explain_store, explained
+from smpgnn.inference.explain import Contributions, explain_store, explained, mean_contributions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,11 +175,17 @@ def explain_graphs(
 def _explain_store(
     model: Model, store: GraphStore, steps: int, progress: Progress = lambda graphs: None
 ) -> Contributions:
-    store = model.encoded(store)
-    spec = model.saved.spec
-    return explain_store(
-        model.network, model.task, store, spec=spec, steps=steps, progress=progress
-    )
+    members = model.members()
+
+    def explained_by(number: int) -> Contributions:
+        def show(graphs: int) -> None:
+            progress((number * len(store) + graphs) // len(members))
+
+        one = members[number]
+        encoded, spec = one.encoded(store), one.saved.spec
+        return explain_store(one.network, one.task, encoded, spec=spec, steps=steps, progress=show)
+
+    return mean_contributions([explained_by(number) for number in range(len(members))])
 
 
 def _explanations(store: GraphStore, found: Contributions) -> list[Explanation | None]:

@@ -78,14 +78,28 @@ class Model:
             raise InputError(f"this model was trained from Python: {action} there.")
         return GraphSchema.from_dict(self.saved.source["schema"])
 
-    def predict(self, inputs: Any) -> pd.DataFrame:
+    def members(self) -> list[Model]:
+        """The models whose mean this is; only a run with members has several."""
+        return [self]
+
+    def with_interval(self, level: float) -> Model:
+        """This model, whose predictions have an interval that contains `level` of the targets."""
+        raise InputError(
+            "--interval: the model has no calibration rows: train it with --calibration 0.1, or "
+            "with --folds 5."
+        )
+
+    def predict(self, inputs: Any, *, interval: float | None = None) -> pd.DataFrame:
         """Predictions for SMILES (list, Series, DataFrame), or graphs (PyG `Data`, GraphStore).
 
         One row per input, in order and with the index of a Series or DataFrame; the column `error`
-        says why a row has no prediction.
+        says why a row has no prediction. With interval=0.9, the columns `low_<target>` and
+        `high_<target>` contain 90 % of the targets.
         """
         import pandas as pd
 
+        if interval is not None:
+            return self.with_interval(interval).predict(inputs)
         found = self.read(inputs, "predict")
         if isinstance(found, GraphStore):
             return self.predict_store(found)
@@ -118,7 +132,7 @@ class Model:
         """The values of `columns` for each graph (or node)."""
         store = self.encoded(store)
         rows: list[list[Any]] = []
-        nothing = [None] * len(self.task.columns())
+        nothing = [None] * (len(self.columns) - 1)
         sizes = store.num_nodes.tolist()
         for piece in in_pieces(store.to(self.device), self.saved.spec, BATCH_ROWS, self._run):
             if piece.result is None:
@@ -275,5 +289,12 @@ def _without_targets(graph: Any, verb: str) -> Any:
 
 
 def load(path: str | Path, device: str = "auto") -> Model:
-    """A trained model: a run folder, a model file, or 'zinc', which ships with the package."""
+    """A trained model: a run folder, a model file, or 'zinc', which ships with the package.
+
+    A run with members is a model that predicts their mean.
+    """
+    from smpgnn.inference.ensemble import EnsembleModel, has_members
+
+    if has_members(path):
+        return EnsembleModel(path, device)
     return Model(load_model(path), device)

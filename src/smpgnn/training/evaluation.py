@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +14,7 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.prepare import Prepared
+from smpgnn.training.run_data import SplitTable
 from smpgnn.training.steps import EvaluationStep
 from smpgnn.training.tasks import Task
 
@@ -42,12 +43,8 @@ def evaluate_store(
             "there are no test rows: name labelled data, as in evaluate RUN --data FILE."
         )
     metrics = task.metrics().to(device)
-    network, store = network.to(device).eval(), store.to(device)
-    many = batch_rows == 0 and len(store) >= _MANY * batch_size
-    step = EvaluationStep(network, store, batch_size, capture=many and can_capture(network, device))
     known = 0
-    for graphs in BatchLoader(store, batch_size, batch_rows=batch_rows):
-        out, batch = step(graphs)
+    for out, batch in outputs_of(network, store, batch_size, device, batch_rows):
         known += task.known(batch)
         task.update(metrics, out, batch)
         keep(out, batch)
@@ -55,6 +52,21 @@ def evaluate_store(
         raise InputError("the evaluation data have no known target: fill the target column.")
     values = {name: float(value) for name, value in task.results(metrics).items()}
     return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+def outputs_of(
+    network: nn.Module,
+    store: GraphStore,
+    batch_size: int,
+    device: torch.device,
+    batch_rows: int = 0,
+) -> Iterator[tuple[Any, GraphBatch]]:
+    """The output of a network for each batch of a store, in order."""
+    network, store = network.to(device).eval(), store.to(device)
+    many = batch_rows == 0 and len(store) >= _MANY * batch_size
+    step = EvaluationStep(network, store, batch_size, capture=many and can_capture(network, device))
+    for graphs in BatchLoader(store, batch_size, batch_rows=batch_rows):
+        yield step(graphs)
 
 
 class TestPredictions:
@@ -73,7 +85,9 @@ class TestPredictions:
         """One row per test row (or node): its number, targets and predictions."""
         import pandas as pd
 
-        table, test, rows = prepared.split_table().of("test"), prepared.splits.test, self.rows
+        whole, test, rows = prepared.split_table(), prepared.splits.test, self.rows
+        assert isinstance(whole, SplitTable)  # folds are shown by their members
+        table = whole.of("test")
         if table.node is not None:  # of all nodes, those of the test split
             rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
         elif self.task.node_outputs and not self.task.graph_outputs:

@@ -101,8 +101,9 @@ def _pieces(
             f"{given[0]} is given without {missing[0]}: give train and val, and test if you "
             "have test rows."
         )
-    for name, unset in (("split_column", ""), ("split_time", ""), ("split", "random")):
-        if getattr(options, name) != unset:
+    unset = {"split_column": "", "split_time": "", "split": "random", "folds": 0}
+    for name, value in unset.items():
+        if getattr(options, name) != value:
             raise InputError(
                 f"{name} and train, val, test both say how to split: leave one of them out."
             )
@@ -252,6 +253,11 @@ def _check_masks(options: GraphsOptions, own: OwnSplit | None) -> None:
     if own is not None:
         raise InputError(
             "the graphs have train_mask: leave out train, val and test, or delete the masks."
+        )
+    if options.folds:
+        raise InputError(
+            f"folds={options.folds} and train_mask both say how to split: leave out folds, or "
+            "delete the masks."
         )
     if options.split != "random":
         raise InputError(

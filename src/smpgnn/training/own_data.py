@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,9 +27,19 @@ from smpgnn.data.tables import select_columns, table_name
 from smpgnn.data.targets import TargetSpec, place
 from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
-from smpgnn.training.own_splits import Basis, basis_column, overlap, split_nodes, split_rows
+from smpgnn.training.fold_table import FoldTable
+from smpgnn.training.member_plan import members
+from smpgnn.training.own_splits import (
+    Basis,
+    basis_column,
+    overlap,
+    split_folds,
+    split_nodes,
+    split_rows,
+    take_calibration,
+)
 from smpgnn.training.own_task import own_task
-from smpgnn.training.prepare import SPLITS, Prepared, assemble
+from smpgnn.training.prepare import SPLITS, Prepared, Whole, assemble
 from smpgnn.training.run_data import RunData, SplitTable
 
 if TYPE_CHECKING:
@@ -259,9 +269,14 @@ def _own_data(
     """
     level = "node" if store.y is None else "graph"
     rows = torch.arange(len(store)) if rows is None else rows
-    fixed = own if saved is None else saved.splits
+    given = own if saved is None else saved.splits
     by_node = level == "node" and len(store) < 3 and basis.column is None
-    by_node = by_node if fixed is None else fixed.node is not None
+    by_node = by_node if given is None else given.node is not None
+    folds = given if isinstance(given, FoldTable) else None
+    if options.folds and given is None:
+        each = split_folds(options, store, targets, basis, by_node=by_node)
+        folds = FoldTable({key: _table(part, rows, store, by_node) for key, part in each.items()})
+    fixed = given if isinstance(given, SplitTable) else None if folds is None else folds.first
     if fixed is None and by_node:
         split = split_nodes(options, store, targets)
     elif fixed is None:
@@ -272,18 +287,25 @@ def _own_data(
     if own is not None and saved is None:
         notes = (*notes, *_notes_on_own(own, split, rows, basis))
     elif own is not None:
+        assert fixed is not None
+        split_before = fixed.without_calibration().split(rows, store.node_ptr)
         again = own.split(rows, store.node_ptr)
-        if not all(torch.equal(one, other) for one, other in zip(again, split, strict=True)):
+        if not all(torch.equal(one, other) for one, other in zip(again, split_before, strict=True)):
             raise InputError(
                 "train, val and test (or the masks) differ from those of the run: give the same, "
                 "or start a new run."
             )
+    calibration = tuple[Tensor, ...]()
+    if options.calibration and saved is None:
+        split, taken = take_calibration(options, store, targets, basis, split, by_node=by_node)
+        calibration = (taken,)
     if by_node:
         splits = Splits(*(_visible(store, nodes) for nodes in split))
-        table = SplitTable.of_nodes(split, store.node_ptr)
     else:
         splits = Splits(*(store.select(part) for part in split))
-        table = SplitTable.of_rows(split, rows)
+    table = folds or _table((*split, *calibration), rows, store, by_node)
+    if saved is not None and members(options):
+        table = saved.splits
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
         if part is splits.test and len(part) == 0:
             continue  # a split from Python may have no test rows
@@ -308,7 +330,15 @@ def _own_data(
         edge_features=options.edge_features,
         notes=(*notes, *about),
     )
-    return replace(prepared, own=content, table=table)
+    whole = Whole(store, rows) if members(options) else None
+    return replace(prepared, own=content, table=table, whole=whole)
+
+
+def _table(split: Iterable[Tensor], rows: Tensor, store: GraphStore, by_node: bool) -> SplitTable:
+    """The split as a table of rows, or of nodes."""
+    return (
+        SplitTable.of_nodes(split, store.node_ptr) if by_node else SplitTable.of_rows(split, rows)
+    )
 
 
 def options_source(options: TableOptions) -> str:

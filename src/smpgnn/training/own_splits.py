@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,20 @@ import torch
 from torch import Tensor
 
 from smpgnn.config.options import TableOptions
-from smpgnn.data.molecule_splits import butina_split, molecule_groups, scaffold_split
+from smpgnn.data.division import Divider
+from smpgnn.data.molecule_splits import (
+    butina_groups,
+    butina_split,
+    molecule_groups,
+    scaffold_groups,
+    scaffold_split,
+)
 from smpgnn.data.split_times import read_times
 from smpgnn.data.splits import (
     Rows,
     Split,
     given_split,
+    group_rows,
     quantile_bins,
     random_split,
     stratified_split,
@@ -72,9 +80,7 @@ def split_rows(
         return split, () if smiles is None else overlap(split, smiles)
     fractions, seed = options.split_fractions, options.seed
     if options.split in ("scaffold", "butina"):
-        if smiles is None:
-            what = "scaffolds" if options.split == "scaffold" else "fingerprints"
-            raise InputError(f"--split {options.split}: only molecules have {what}: use random.")
+        smiles = _of_molecules(options, smiles)
         by_group = scaffold_split if options.split == "scaffold" else butina_split
         return by_group(smiles, fractions, seed), ()
     groups, notes = None, tuple[str, ...]()
@@ -113,6 +119,106 @@ def split_nodes(options: TableOptions, store: GraphStore, targets: TargetSpec) -
     else:
         split = random_split(known.numel(), fractions, seed)
     return Split(*(known[part] for part in split))
+
+
+def split_folds(
+    options: TableOptions, store: GraphStore, targets: TargetSpec, basis: Basis, *, by_node: bool
+) -> dict[tuple[int, int], Split]:
+    """The split of each (repeat, fold): test rows are the fold, validation rows are from the rest.
+
+    Folds are divided by what `--split` keeps together, or given by the split column. With `by_node`
+    nodes are split, counted through all graphs.
+    """
+    count, column = options.folds, basis.column
+    divider, rows = _divider(options, store, targets, basis, by_node=by_node)
+    given = None
+    if options.split_column:
+        assert column is not None
+        empty = np.flatnonzero(column.isna())
+        where = f"{basis.source}, column '{options.split_column}'"
+        if empty.size:
+            raise InputError(f"{where}, {place(column, int(empty[0]))}: has no fold: fill it in.")
+        given = group_rows(column.tolist())
+        if given.max() + 1 != count:
+            raise InputError(
+                f"{where}: has {given.max() + 1} different values, but --folds is {count}: give "
+                "each fold a value."
+            )
+    val = options.split_fractions[1] / sum(options.split_fractions[:2])
+    found = {}
+    for repeat in range(options.repeats):
+        seed = options.seed + repeat
+        fold = divider.divide(rows, [1.0] * count, seed) if given is None else given
+        for number in range(count):
+            rest, test = rows[fold != number], rows[fold == number]
+            chosen = divider.divide(rest, [1 - val, val], seed) == 1
+            parts = (rest[~chosen], rest[chosen], test)
+            found[repeat + 1, number + 1] = Split(*(torch.from_numpy(part) for part in parts))
+    return found
+
+
+def take_calibration(
+    options: TableOptions,
+    store: GraphStore,
+    targets: TargetSpec,
+    basis: Basis,
+    split: Split,
+    *,
+    by_node: bool,
+) -> tuple[Split, Tensor]:
+    """Take rows for calibration from those for training, divided by what `--split` keeps together.
+
+    The split without them, and the rows; they are `--calibration` of all rows.
+    """
+    divider, _ = _divider(options, store, targets, basis, by_node=by_node)
+    train = split.train.numpy()
+    share = options.calibration * sum(part.numel() for part in split) / len(train)
+    if share >= 1:
+        raise InputError(
+            f"--calibration {options.calibration:g}: leaves no row for training: give a smaller "
+            "share."
+        )
+    chosen = divider.divide(train, [1 - share, share], options.seed) == 1
+    rest = replace(split, train=torch.from_numpy(train[~chosen]))
+    return rest, torch.from_numpy(train[chosen])
+
+
+def _divider(
+    options: TableOptions, store: GraphStore, targets: TargetSpec, basis: Basis, *, by_node: bool
+) -> tuple[Divider, Rows]:
+    """What rows are divided by, as the settings say, and all rows (or nodes with a target)."""
+    target = store.y if store.y_node is None else store.y_node
+    assert target is not None
+    stratified = options.split == "stratified"
+    if by_node:
+        rows = torch.nonzero(~target.isnan().all(1)).flatten().numpy()
+        labels = _classes(target[:, 0], targets, options.split_fractions) if stratified else None
+        groups = np.arange(len(target))
+        return Divider(groups, None if labels is None else labels.numpy(), what="nodes"), rows
+    rows, smiles = np.arange(len(store)), basis.smiles
+    if options.split in ("scaffold", "butina") and not options.split_column:
+        smiles = _of_molecules(options, smiles)
+        of, what = (
+            (scaffold_groups, "scaffolds")
+            if options.split == "scaffold"
+            else (butina_groups, "clusters")
+        )
+        return Divider(of(smiles), by_size=True, what=what), rows
+    groups = rows if smiles is None else molecule_groups(smiles)[0]
+    single = targets.task == "classification" and len(targets.names) == 1
+    labels = None
+    if store.y is not None and (stratified or single):
+        labels = _classes(store.y[:, 0], targets, options.split_fractions)
+    what = "graphs" if smiles is None else "molecules"
+    return Divider(groups, None if labels is None else labels.double().numpy(), what=what), rows
+
+
+def _of_molecules(options: TableOptions, smiles: list[str] | None) -> list[str]:
+    """The SMILES; refuse graphs that have none."""
+    if smiles is None:
+        what = "scaffolds" if options.split == "scaffold" else "fingerprints"
+        raise InputError(f"--split {options.split}: only molecules have {what}: use random.")
+    return smiles
 
 
 def overlap(split: Split, smiles: list[str]) -> tuple[str, ...]:

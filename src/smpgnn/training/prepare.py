@@ -22,12 +22,22 @@ from smpgnn.config.options import (
 from smpgnn.data.base import Splits
 from smpgnn.data.fingerprint import Content, splits_fingerprint
 from smpgnn.data.graph_schema import Attribute, GraphSchema
+from smpgnn.data.store import GraphStore
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.run_data import RunData, SplitTable
 from smpgnn.training.tasks import Classification, GraphProperties, Regression, Task
 
 #: Names of the three splits in messages.
 SPLITS = ("training", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """All graphs of the user's own data, and the rows [G] that they come from."""
+
+    store: GraphStore
+    rows: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +51,8 @@ class Prepared:
         source: how raw input becomes graphs.
         notes: messages for the user: rows left out, sizes of the splits.
         own: the content of the user's own data.
-        table: the split of each row of the user's own data.
+        table: the split of each row of the user's own data, or of each of its folds.
+        whole: all rows of the user's own data, if the run has members.
     """
 
     splits: Splits
@@ -50,14 +61,15 @@ class Prepared:
     source: dict[str, Any]
     notes: tuple[str, ...] = ()
     own: Content | None = None
-    table: SplitTable | None = None
+    table: SplitTable | FoldTable | None = None
+    whole: Whole | None = None
 
     def content(self, source: str) -> Content:
         """A fingerprint of the data; `source` names a built-in data set."""
         return self.own or Content(source, splits_fingerprint(self.splits))
 
-    def split_table(self) -> SplitTable:
-        """The split of each row."""
+    def split_table(self) -> SplitTable | FoldTable:
+        """The split of each row, or the folds."""
         return self.table or SplitTable.of_splits(self.splits)
 
     def network(self) -> nn.Module:

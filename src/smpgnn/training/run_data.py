@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,12 @@ from smpgnn.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from smpgnn.training.fold_table import FoldTable
+
+#: Rows that no model is trained or chosen on, which a run with members may have.
+CALIBRATION = "calibration"
+_PARTS = (*PARTS, CALIBRATION)
+
 
 @dataclass(frozen=True, eq=False)
 class SplitTable:
@@ -25,7 +32,8 @@ class SplitTable:
 
     Rows in no split (not a molecule, or without a known target) are left out.
 
-    Shapes: row, node, part [K]; `row` and `node` are indices from 0, `part` is an index into PARTS.
+    Shapes: row, node, part [K]; `row` and `node` are indices from 0, `part` is an index into PARTS,
+    or 3 for calibration.
     """
 
     row: Tensor
@@ -33,13 +41,13 @@ class SplitTable:
     node: Tensor | None = None
 
     @classmethod
-    def of_rows(cls, split: Split, rows: Tensor | None = None) -> SplitTable:
+    def of_rows(cls, split: Iterable[Tensor], rows: Tensor | None = None) -> SplitTable:
         """From the positions of the splits; `rows` [n] are the rows at these positions."""
         position, part = _flat(split)
         return cls(position if rows is None else rows[position], part)
 
     @classmethod
-    def of_nodes(cls, split: Split, node_ptr: Tensor) -> SplitTable:
+    def of_nodes(cls, split: Iterable[Tensor], node_ptr: Tensor) -> SplitTable:
         """From nodes counted through all graphs."""
         position, part = _flat(split)
         row = torch.searchsorted(node_ptr, position, right=True) - 1
@@ -71,11 +79,22 @@ class SplitTable:
             raise InputError("splits.csv: names a node that its graph does not have: restore it.")
         return Split(*(position[self.part == number] for number in range(3)))
 
+    def outputs(self, rows: Tensor, node_ptr: Tensor) -> Tensor:
+        """The positions of these rows (or nodes) among all graphs (or nodes), [K]."""
+        graph = torch.full((int(torch.cat([self.row, rows]).max()) + 1,), -1)
+        graph[rows] = torch.arange(rows.numel())
+        position = graph[self.row]
+        return position if self.node is None else node_ptr[position] + self.node
+
     def of(self, part: str) -> SplitTable:
         """The rows of one split."""
-        chosen = self.part == PARTS.index(part)
+        chosen = self.part == _PARTS.index(part)
         node = None if self.node is None else self.node[chosen]
         return SplitTable(self.row[chosen], self.part[chosen], node)
+
+    def without_calibration(self) -> SplitTable:
+        """The same, where rows for calibration are for training."""
+        return SplitTable(self.row, self.part % len(PARTS), self.node)
 
     def with_nodes(self, sizes: Tensor) -> SplitTable:
         """One row per node; the rows have `sizes` [K] nodes."""
@@ -91,7 +110,7 @@ class SplitTable:
         columns = {"row": (self.row + 1).numpy()}
         if self.node is not None:
             columns["node"] = (self.node + 1).numpy()
-        return pd.DataFrame({**columns, "split": np.array(PARTS)[self.part.numpy()]})
+        return pd.DataFrame({**columns, "split": np.array(_PARTS)[self.part.numpy()]})
 
     def to_csv(self) -> str:
         """The text of splits.csv."""
@@ -107,13 +126,13 @@ class SplitTable:
         numbers = frame.columns[:-1].tolist()
         if numbers not in (["row"], ["row", "node"]) or frame.columns[-1] != "split":
             raise ValueError(f"columns {list(frame)}")
-        if frame.empty or not frame["split"].isin(PARTS).all():
+        if frame.empty or not frame["split"].isin(_PARTS).all():
             raise ValueError("each row has a split")
         indices = torch.from_numpy(frame[numbers].to_numpy().T.copy()) - 1
         if int(indices.min()) < 0:
             raise ValueError("rows and nodes count from 1")
         row, *node = indices.unbind()
-        part = torch.tensor(frame["split"].map(PARTS.index).to_numpy())
+        part = torch.tensor(frame["split"].map(_PARTS.index).to_numpy())
         return cls(row, part, node[0] if node else None)
 
 
@@ -122,7 +141,7 @@ class RunData:
     """The data of a run at its start."""
 
     fingerprint: Fingerprint
-    splits: SplitTable
+    splits: SplitTable | FoldTable
 
     def check(self, content: Content) -> None:
         """Refuse data that differ from those of the run."""
@@ -134,9 +153,11 @@ class RunData:
             )
 
 
-def _flat(split: Split) -> tuple[Tensor, Tensor]:
+def _flat(split: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     """All positions in ascending order, and the split of each."""
-    position = torch.cat(list(split))
-    part = torch.arange(3).repeat_interleave(torch.tensor([rows.numel() for rows in split]))
+    parts = list(split)
+    position = torch.cat(parts)
+    sizes = torch.tensor([rows.numel() for rows in parts])
+    part = torch.arange(len(parts)).repeat_interleave(sizes)
     order = position.argsort()
     return position[order], part[order]

@@ -12,6 +12,14 @@ last.ckpt              checkpoint from which `--resume` continues
 tensorboard/           the same metrics for TensorBoard; other loggers: csv/, mlflow/, wandb/
 lock                   locked by the process that writes here; empty
 
+A run with members (folds, an ensemble, or calibration rows) has, in place of metrics, figure, model
+and checkpoint:
+
+members/               a run folder and a log for each member
+splits.csv             with folds: of each repeat and fold, its validation and test rows
+calibration.json       what calibrates intervals and probabilities
+reliability.csv        the data of reliability diagrams
+
 Model, checkpoint and JSON files carry their checksum; that of splits.csv is in data.json, those of
 metrics.csv and test_predictions.csv are in run.json.
 """
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from smpgnn.training.run_data import RunData
 
 #: Settings that may differ when a run is continued: where it runs, not what it does.
-PLACE = ("output", "logger", "device", "devices", "nodes", "data_dir", "cuda_graphs")
+PLACE = ("output", "logger", "device", "devices", "nodes", "data_dir", "cuda_graphs", "jobs")
 #: Where the data are; they may move, and are identified by their fingerprint.
 DATA = ("path", "labels", "data_dir")
 #: Required entries of run.json.
@@ -52,6 +60,15 @@ _RECORD = {
     "test": dict,
     "device": str,
     "wall_time_s": float,
+}
+
+
+#: The same of a run with members.
+_MEMBERS_RECORD = {
+    **{name: kind for name, kind in _RECORD.items() if name not in ("epochs", "best_epoch")},
+    "members": list,
+    "test_sd": dict,
+    "test_of_members": dict,
 }
 
 
@@ -147,8 +164,9 @@ class RunFolder:
         write_text(self.data, to_json(content))
 
     def read_data(self) -> RunData | None:
-        """The split and fingerprint of the data; None for a run of an older version."""
+        """The split (or folds) and fingerprint of the data; None for a run of an older version."""
         from smpgnn.data.fingerprint import Fingerprint
+        from smpgnn.training.fold_table import FoldTable
         from smpgnn.training.run_data import RunData, SplitTable
 
         if not self.data.exists():
@@ -162,7 +180,9 @@ class RunFolder:
             **{**known, "columns": tuple(content["columns"])}, sha256=content["fingerprint"]
         )
         try:
-            splits = SplitTable.from_csv(self.splits.read_text(encoding="utf-8"))
+            text = self.splits.read_text(encoding="utf-8")
+            kind = FoldTable if text.startswith("repeat,") else SplitTable
+            splits = kind.from_csv(text)
             if int(splits.row.max()) >= fingerprint.rows:
                 raise ValueError("more rows than the data have")
         except (OSError, ValueError, OverflowError, csv.Error) as error:
@@ -252,7 +272,7 @@ class RunFolder:
             return {}
         remedy = "restore it, or write it again with --resume"
         record = read_json(self.record, remedy)
-        for name, kind in _RECORD.items():
+        for name, kind in (_MEMBERS_RECORD if "members" in record else _RECORD).items():
             if not _fits(record.get(name), kind):
                 raise InputError(
                     f"{self.record}: was changed or not written by smpgnn ('{name}'): {remedy}."

@@ -61,6 +61,11 @@ def load_model(path: str | Path) -> SavedModel:
     path = model_path(path)
     if path.is_dir():
         path = path / "model.safetensors"
+        if not path.exists() and (path.parent / "members").is_dir():
+            raise InputError(
+                f"{path.parent}: has several members: name the run folder of one of them, in "
+                f"{path.parent / 'members'}."
+            )
         if not path.exists():
             raise InputError(
                 f"{path.parent}: contains no model.safetensors: name a run with a finished epoch."

@@ -6,9 +6,10 @@ import contextlib
 import logging
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -16,11 +17,14 @@ import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.loggers import Logger
 
-from smpgnn.config.options import TrainOptions
+from smpgnn.config.options import TableOptions, TrainOptions
 from smpgnn.errors import InputError, Terminated
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.loggers import run_logger
+from smpgnn.training.member_plan import members
+from smpgnn.training.member_results import finish, joined, load_members, splits_of
+from smpgnn.training.members import Given, jobs_of, train_all
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
 from smpgnn.training.prepare import Prepared, prepare
@@ -30,6 +34,7 @@ from smpgnn.training.processes import (
     first_process,
     in_group,
     leave_group,
+    started_processes,
     watching,
 )
 from smpgnn.training.provenance import commit, device_name, versions
@@ -44,14 +49,20 @@ class Result:
     """The result of a run: its folder, the best network, and its metrics on each split.
 
     `test` is empty if the run has no test rows.
+
+    A run with members has the mean validation metrics of its members. Its test metrics are those of
+    all members together, or the mean over held-out folds with standard deviation `test_sd`;
+    `test_of_members` are those of single members, on average.
     """
 
     folder: Path
     saved: SavedModel
-    best_epoch: int
+    best_epoch: int  # 0: the run has members
     validation: dict[str, float]
     test: dict[str, float]
     seconds: float
+    test_sd: dict[str, float] = field(default_factory=dict)
+    test_of_members: dict[str, float] = field(default_factory=dict)
 
 
 def train_run(
@@ -61,6 +72,7 @@ def train_run(
     prepared: Prepared | None = None,
     quiet: bool = False,
     callbacks: Sequence[pl.Callback] = (),
+    given: Given | None = None,
 ) -> Result:
     """Train with these settings, into their run folder.
 
@@ -71,10 +83,20 @@ def train_run(
         prepared: your own data, in place of those that the options name.
         quiet: print no notes and no progress bar.
         callbacks: of Lightning, called after ours; the first of ours has the history of the run.
+        given: the data from Python behind `prepared`, for the processes of members.
     """
+    planned = members(options)
     if not options.output:
         options = replace(options, output=default_output(options))
     check_environment()
+    if planned:
+        assert isinstance(options, TableOptions)
+        if callbacks:
+            raise InputError(
+                "members train in processes of their own, without callbacks: leave out folds, "
+                "ensemble and calibration."
+            )
+        return _train_members(options, resume, prepared, quiet, given)
     with contextlib.ExitStack() as locks:
         return _train(options, resume, prepared, quiet, callbacks, locks)
 
@@ -143,6 +165,47 @@ def _train(
             if in_group() and not grouped:
                 leave_group()
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
+
+
+def _train_members(
+    options: TableOptions,
+    resume: bool,
+    prepared: Prepared | None,
+    quiet: bool,
+    given: Given | None,
+) -> Result:
+    """Train the members side by side, then write the results of the run."""
+    device, folder, start = pick_device(options.device), RunFolder(options.output), time.monotonic()
+    if started_processes() > 1:
+        raise InputError("members train in processes of their own: start one process only.")
+    with contextlib.ExitStack() as locks:
+        if resume:
+            locks.enter_context(folder.alone())
+            folder.tidy()
+        else:
+            folder.refuse_old()
+        saved_data = folder.read_data() if resume else None
+        if prepared is None:
+            prepared = prepare(options, saved_data)
+        if not quiet:
+            for note in prepared.notes:
+                print(note, file=sys.stderr)
+        content = prepared.content(options.task_name())
+        if resume and saved_data is not None:
+            saved_data.check(content)
+            folder.write_data(options, saved_data)  # the data may have moved
+        else:
+            locks.enter_context(folder.alone())
+            folder.create(options, RunData(content.fingerprint, prepared.split_table()))
+        splits = splits_of(prepared.split_table())
+        jobs = jobs_of(options, content.fingerprint, splits, given)
+        train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)
+        found = finish(folder, options, prepared, device)
+    seconds = time.monotonic() - start
+    saved = joined(load_members(folder.path, options), folder.path, options)
+    return Result(
+        folder.path, saved, 0, found.validation, found.test, seconds, found.sd, found.alone
+    )
 
 
 def _fit_memory(options: TrainOptions, prepared: Prepared, device: torch.device) -> TrainOptions:

@@ -20,6 +20,7 @@ from smpgnn.config.settings import flat
 from smpgnn.config.tuning import TuneOptions, search_space
 from smpgnn.errors import InputError, one_sentence
 from smpgnn.files import file_name
+from smpgnn.training.member_plan import refuse_members
 from smpgnn.training.prepare import Prepared, prepare
 from smpgnn.training.resume import settings
 from smpgnn.training.run_folder import RunFolder
@@ -99,6 +100,7 @@ def tune_run(
         raise InputError(
             "--devices and --nodes: a trial uses one device: start several processes instead."
         )
+    refuse_members(options, "tune")
     folder = Path(options.output or default_folder(options))
     RunFolder(folder).refuse_old()
     prepared = prepare(options) if prepared is None else prepared

@@ -38,6 +38,7 @@ class Reporter(pl.Callback):
 def without_test(prepared: Prepared) -> Prepared:
     """The data without test rows."""
     splits, table = prepared.splits, prepared.split_table()
+    assert isinstance(table, SplitTable)
     kept = table.part != PARTS.index("test")
     node = None if table.node is None else table.node[kept]
     return replace(

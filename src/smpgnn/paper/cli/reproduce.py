@@ -105,8 +105,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if any(isinstance(final.job.options, ZincOptions) for final in plan.open):
         import_trusted(arguments, arguments.data_dir)
     with importing():
-        from smpgnn.paper.experiments.progress import display
         from smpgnn.paper.experiments.runner import Runner
+        from smpgnn.training.side_by_side_display import display
 
     with display() as shown:
         runner = Runner(plan, arguments.jobs, arguments.minutes, shown.show, shown.note)

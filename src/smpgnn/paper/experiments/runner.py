@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import connection, get_context
 from pathlib import Path
 
 from smpgnn.errors import InputError, Terminated
@@ -18,10 +15,8 @@ from smpgnn.paper.experiments.protocol import CHOSEN, settings_of
 from smpgnn.paper.experiments.records import Choice, write_choice
 from smpgnn.paper.experiments.search import best_trial, read_trial
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.experiments.worker import Outcome, work
-
-_TICK = 0.5  # seconds between two checks of the processes
-_PATIENCE = 30.0  # seconds before a process that was asked to end is killed
+from smpgnn.paper.experiments.worker import Trained, work
+from smpgnn.training.side_by_side import Outcome, Process, cores, end, wait
 
 
 @dataclass
@@ -39,6 +34,20 @@ class Task:
     next: Job | None = None
     process: Process | None = None
 
+    @property
+    def label(self) -> str:
+        return self.job.label
+
+    def standing(self) -> str:
+        """The state in words."""
+        if self.state == "running":
+            return f"epoch {self.job.epochs_done()} of {self.job.options.epochs}"
+        if self.state == "waiting":
+            before = self.job.epochs_done()
+            unfinished = f", epoch {before} of {self.job.options.epochs} reached" if before else ""
+            return ("waiting" if self.ready else "waiting for its learning rate") + unfinished
+        return f"{self.state}: {self.text}" if self.text else self.state
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -48,44 +57,6 @@ class Summary:
     left: int
     failed: tuple[tuple[str, str], ...]
     stopped: str
-
-
-class Process:
-    """A process that trains one job."""
-
-    def __init__(self, job: Job, log: Path, threads: int) -> None:
-        context = get_context("spawn")
-        self.pipe, theirs = context.Pipe(duplex=False)
-        self.log, self.started = log, time.monotonic()
-        self.process = context.Process(target=work, args=(job, theirs, str(log), threads))
-        self.process.daemon = True
-        # Ctrl-C reaches all processes of a terminal; this one must ignore it from the beginning.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-
-    def outcome(self) -> Outcome | None:
-        """The outcome of the job; None while it is being trained."""
-        alive = self.process.is_alive()
-        with contextlib.suppress(EOFError, OSError):
-            if self.pipe.poll():
-                found: Outcome = self.pipe.recv()
-                self.close(_PATIENCE)
-                return found
-        if alive:
-            return None
-        status = self.process.exitcode
-        return Outcome(error=f"its process ended with status {status}: see {self.log}.")
-
-    def close(self, seconds: float) -> None:
-        """Wait for the end of the process, and kill it after this time."""
-        self.process.join(seconds)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
 
 
 class Runner:
@@ -156,8 +127,7 @@ class Runner:
             self.show(self.tasks)
             if not self.running:
                 return ""
-            ends = [end for _, one in self.running for end in (one.pipe, one.process.sentinel)]
-            connection.wait(ends, timeout=_TICK)
+            wait([process for _, process in self.running])
             for task, process in self.running:
                 outcome = process.outcome()
                 if outcome is not None:
@@ -172,28 +142,30 @@ class Runner:
             job = task.job
             name = f"{file_name(f'{job.table} {job.row}')}-{job.folder.name}.log"
             log = Path(self.plan.work_dir) / "logs" / name
-            task.process = Process(job, log, threads=max(1, _cores() // self.jobs))
+            threads = max(1, cores() // self.jobs)
+            label = f"{job.label}: {job.folder}"
+            task.process = Process(work, job, label=label, log=log, threads=threads)
             task.state, before = "running", job.epochs_done()
             self.note(f"{job.label}: {f'goes on after epoch {before}' if before else 'starts'}")
 
     def _finish(self, task: Task, process: Process, outcome: Outcome) -> None:
         task.process = None
+        found: Trained | None = outcome.value
         if task.next is not None:
             task.job, task.next, task.state = task.next, None, "waiting"
-        elif outcome.choice is not None:
-            self._change_rate(task, outcome.choice)
-            self.note(f"{task.job.label}: {outcome.error}")
+        elif found is not None and found.choice is not None:
+            self._change_rate(task, found.choice)
+            self.note(f"{task.job.label}: {found.text}")
         elif outcome.stopped:
             task.state, task.text = "failed", "its process was ended from outside."
         elif outcome.error:
             task.state, task.text = "failed", outcome.error
-        else:
-            task.state, task.text = "done", outcome.text
+        elif found is not None:
+            task.state, task.text = "done", found.text
         if task.state == "failed":
             self.note(f"{task.job.label}: failed: {task.text}")
         elif task.state == "done":
-            seconds = time.monotonic() - process.started
-            self.note(f"{task.job.label}: done in {seconds:.0f} s: {task.text}")
+            self.note(f"{task.job.label}: done in {process.seconds:.0f} s: {task.text}")
         if task.job.trial and task.pilot is not None:
             self._choose(task.pilot)
 
@@ -231,18 +203,11 @@ class Runner:
 
     def _end(self) -> None:
         """End all processes; their runs can be resumed from their last finished epoch."""
-        running, end = self.running, time.monotonic() + _PATIENCE
-        for _, process in running:
-            process.process.terminate()
-        with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C kills them at once
-            for _, process in running:
-                process.process.join(max(0.1, end - time.monotonic()))
-        for task, process in running:
-            process.close(0.0)
-            outcome = process.outcome()
+        tasks = [task for task, _ in self.running]
+        for task, outcome in zip(tasks, end([one for _, one in self.running]), strict=True):
             task.process, task.state = None, "waiting"
-            if outcome is not None and outcome.text:  # it finished in the last moment
-                task.state, task.text = "done", outcome.text
+            if outcome is not None and outcome.value is not None and not outcome.value.choice:
+                task.state, task.text = "done", outcome.value.text  # in the last moment
 
 
 def _choice(pilot: Pilot) -> Choice:
@@ -268,13 +233,6 @@ def _choice(pilot: Pilot) -> Choice:
         config={k: v for k, v in settings_of(first.options).items() if k not in CHOSEN},
         chosen_readout=best.readout,
     )
-
-
-def _cores() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextlib.contextmanager

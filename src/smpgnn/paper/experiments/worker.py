@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import sys
-import threading
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from multiprocessing import connection, parent_process
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from smpgnn.errors import InputError
-from smpgnn.files import discard_unfinished
 from smpgnn.paper.experiments.plan import Job
 from smpgnn.paper.experiments.protocol import settings_of
 from smpgnn.paper.experiments.records import (
@@ -39,15 +32,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of a job: `error` is one sentence, empty if all went well.
+class Trained:
+    """The result of a job in words.
 
     With a `choice`, the training has diverged, and all seeds of its row must use that choice.
     """
 
-    text: str = ""
-    error: str = ""
-    stopped: bool = False
+    text: str
     choice: Choice | None = None
 
 
@@ -59,31 +50,12 @@ class NextRate(InputError):
         self.choice = choice
 
 
-def work(job: Job, pipe: Any, log: str, threads: int) -> None:
-    """Train a job and send its outcome; the output of the process goes to `log`."""
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    _log_to(log)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the runner decides
-    signal.signal(signal.SIGTERM, _end)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    print(f"=== {job.label}: {job.folder}", flush=True)
-    outcome = _attempt(job)
-    with contextlib.suppress(OSError):  # the runner is gone
-        pipe.send(outcome)
-
-
-def _attempt(job: Job) -> Outcome:
+def work(job: Job) -> Trained:
+    """Train a job in a process of its own."""
     try:
-        return Outcome(text=perform(job))
-    except KeyboardInterrupt:
-        return Outcome(stopped=True)
-    except InputError as error:
-        choice = error.choice if isinstance(error, NextRate) else None
-        return Outcome(error=" ".join(str(error).splitlines()), choice=choice)
-    except BaseException as error:
-        traceback.print_exc()
-        detail = " ".join(str(error).split())[:300]
-        return Outcome(error=f"{type(error).__name__}: {detail}.")
+        return Trained(perform(job))
+    except NextRate as error:
+        return Trained(" ".join(str(error).splitlines()), error.choice)
 
 
 def perform(job: Job) -> str:
@@ -199,27 +171,6 @@ def _fewer(splits: Splits, count: int) -> Splits:
     return Splits(some(splits.train), some(splits.val), some(splits.test))
 
 
-def _log_to(path: str) -> None:
-    """Send all output of this process to a file."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)
-
-
-def _end(*_: Any) -> NoReturn:
-    """End at once: an exception in the middle of an import would leave half a module.
-
-    During training the handler of `train_run` takes its place and ends the run properly.
-    """
-    discard_unfinished()
-    os._exit(143)
-
-
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
     """Delay SIGTERM, so that no partial file remains among the records."""
@@ -228,11 +179,3 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-
-
-def _end_with_parent() -> None:
-    """End this process if the runner is killed."""
-    runner = parent_process()
-    if runner is not None:
-        connection.wait([runner.sentinel])
-        os.kill(os.getpid(), signal.SIGTERM)

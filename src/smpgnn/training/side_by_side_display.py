@@ -1,49 +1,49 @@
-"""The state of the trainings: a live table on a terminal, lines elsewhere."""
+"""The state of trainings side by side: a live table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table as RichTable
-
-from smpgnn.paper.experiments.runner import Task
+from rich.table import Table
 
 _EVERY = 60.0  # seconds between two lines about running trainings
+_STATES = ("done", "running", "waiting", "failed", "answered")
+
+
+class Training(Protocol):
+    """One training; `state` is one of waiting, running, done, failed, answered (done before)."""
+
+    state: str
+
+    @property
+    def label(self) -> str: ...
+
+    def standing(self) -> str:
+        """Its state in words."""
 
 
 @contextmanager
-def display() -> Iterator[PlainLines]:
+def display(*, quiet: bool = False) -> Iterator[PlainLines]:
     """The display that fits the place of the output."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = Console(stderr=True, quiet=quiet)
+    if quiet or not console.is_terminal:
         yield PlainLines(console)
         return
     with Live(console=console, refresh_per_second=2, transient=False) as live:
         yield LiveTable(console, live)
 
 
-def counts(tasks: list[Task]) -> str:
-    """How many tasks are in each state, in words."""
-    number = Counter(task.state for task in tasks)
-    order = ("done", "running", "waiting", "failed", "answered")
+def counts(trainings: Sequence[Training]) -> str:
+    """How many trainings are in each state, in words."""
+    number = Counter(one.state for one in trainings)
     words = {"answered": "answered before"}
-    return ", ".join(f"{number[s]} {words.get(s, s)}" for s in order if number[s]) or "nothing"
-
-
-def standing(task: Task) -> str:
-    """The state of one task in words."""
-    if task.state == "running":
-        return f"epoch {task.job.epochs_done()} of {task.job.options.epochs}"
-    if task.state == "waiting":
-        before = task.job.epochs_done()
-        unfinished = f", epoch {before} of {task.job.options.epochs} reached" if before else ""
-        return ("waiting" if task.ready else "waiting for its learning rate") + unfinished
-    return f"{task.state}: {task.text}" if task.text else task.state
+    return ", ".join(f"{number[s]} {words.get(s, s)}" for s in _STATES if number[s]) or "nothing"
 
 
 class PlainLines:
@@ -53,17 +53,17 @@ class PlainLines:
         self.console = console
         self._start = self._said = time.monotonic()
 
-    def show(self, tasks: list[Task]) -> None:
-        """Show all tasks; called several times a second."""
+    def show(self, trainings: Sequence[Training]) -> None:
+        """Show all trainings; called several times a second."""
         now = time.monotonic()
         if now - self._said >= _EVERY:
             self._said = now
-            running = [task for task in tasks if task.state == "running"]
-            lines = [f"{task.job.label}: {standing(task)}" for task in running]
-            self.note("; ".join([counts(tasks), *lines]))
+            running = [one for one in trainings if one.state == "running"]
+            lines = [f"{one.label}: {one.standing()}" for one in running]
+            self.note("; ".join([counts(trainings), *lines]))
 
     def note(self, text: str) -> None:
-        """Show the start, end or failure of a task."""
+        """Show the start, end or failure of a training."""
         passed = time.monotonic() - self._start
         line = f"[{passed:5.0f} s] {text}"
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -76,15 +76,15 @@ class LiveTable(PlainLines):
         super().__init__(console)
         self.live = live
 
-    def show(self, tasks: list[Task]) -> None:
-        table = RichTable(box=None, caption=counts(tasks), caption_justify="left")
+    def show(self, trainings: Sequence[Training]) -> None:
+        table = Table(box=None, caption=counts(trainings), caption_justify="left")
         table.add_column("training")
         table.add_column("state")
         rank = ("running", "failed", "waiting", "done", "answered")
-        listed = sorted(tasks, key=lambda task: rank.index(task.state))
+        listed = sorted(trainings, key=lambda one: rank.index(one.state))
         most = max(4, self.console.height - 6)
-        for task in listed[:most]:
-            table.add_row(task.job.label, standing(task))
+        for one in listed[:most]:
+            table.add_row(one.label, one.standing())
         if len(listed) > most:
             table.add_row(f"and {len(listed) - most} more", "")
         self.live.update(table)

@@ -1,0 +1,113 @@
+"""What members of an ensemble average: numbers as they are learned, probabilities of classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import torch
+from torch import Tensor
+
+from smpgnn.errors import InputError
+from smpgnn.training.tasks.base import Task
+from smpgnn.training.tasks.classification import Classification, MultiLabel
+from smpgnn.training.tasks.regression import Regression
+
+#: Smallest probability; its logarithm is finite.
+_LEAST = 1e-30
+
+
+@dataclass(frozen=True)
+class Part:
+    """The quantities of one target: a number, or a probability of each class.
+
+    Of two classes there may be only that of the second. `columns` are their places among the
+    quantities; `classes` is empty for a number.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    classes: tuple[str, ...] = ()
+
+
+@singledispatch
+def quantities(task: Task, output: Tensor) -> Tensor:
+    """The quantities of an output of the network, [R, Q] in float64."""
+    raise InputError("runs with members are for your own data with targets of one level.")
+
+
+@singledispatch
+def output_of(task: Task, values: Tensor) -> Tensor:
+    """An output with these quantities, which the task shows and measures; float32."""
+    raise TypeError(type(task))
+
+
+@singledispatch
+def parts_of(task: Task) -> tuple[Part, ...]:
+    """The quantities of each target."""
+    raise TypeError(type(task))
+
+
+@quantities.register
+def _(task: Regression, output: Tensor) -> Tensor:
+    output = output.double()
+    return output * output.new_tensor(task.scale) + output.new_tensor(task.mean)
+
+
+@output_of.register
+def _(task: Regression, values: Tensor) -> Tensor:
+    return ((values - values.new_tensor(task.mean)) / values.new_tensor(task.scale)).float()
+
+
+@parts_of.register
+def _(task: Regression) -> tuple[Part, ...]:
+    return tuple(Part(name, (number,)) for number, name in enumerate(task.names))
+
+
+@quantities.register
+def _(task: Classification, output: Tensor) -> Tensor:
+    return output.double().softmax(1)
+
+
+@output_of.register
+def _(task: Classification, values: Tensor) -> Tensor:
+    return values.clamp(min=_LEAST).log().float()
+
+
+@parts_of.register
+def _(task: Classification) -> tuple[Part, ...]:
+    return (Part(task.name, tuple(range(len(task.classes))), task.classes),)
+
+
+@quantities.register
+def _(task: MultiLabel, output: Tensor) -> Tensor:
+    return output.double().sigmoid()
+
+
+@output_of.register
+def _(task: MultiLabel, values: Tensor) -> Tensor:
+    return (values.clamp(min=_LEAST).log() - (1 - values).clamp(min=_LEAST).log()).float()
+
+
+@parts_of.register
+def _(task: MultiLabel) -> tuple[Part, ...]:
+    pairs = zip(task.names, task.classes, strict=True)
+    return tuple(Part(name, (number,), labels) for number, (name, labels) in enumerate(pairs))
+
+
+def probabilities(part: Part, values: Tensor) -> Tensor:
+    """The probabilities of all classes of a target, [R, C]."""
+    own = values[:, list(part.columns)]
+    return own if own.size(1) > 1 else torch.cat([1 - own, own], dim=1)
+
+
+def with_probabilities(part: Part, values: Tensor, shares: Tensor) -> Tensor:
+    """The quantities with other probabilities of the classes of a target."""
+    values = values.clone()
+    values[:, list(part.columns)] = shares[:, -len(part.columns) :]
+    return values
+
+
+def numbers(task: Task) -> list[Part]:
+    """The targets that are numbers."""
+    return [part for part in parts_of(task) if not part.classes]
