@@ -52,8 +52,9 @@ class Settings:
     """What `expressivity` measures, and how.
 
     Args:
-        models: names from `NETWORK_NAMES`.
+        models: names from `NETWORK_NAMES`, or module:function for your own (`given.OwnNetwork`).
         families: names from `FAMILY_NAMES`.
+        pairs: files of further pairs (`data.brec.read_pairs`).
         seeds: number of random initialisations; a pair counts if one of them distinguishes it.
         relabelings: relabelled copies of every graph.
         layers, width, readout: of the networks.
@@ -63,6 +64,7 @@ class Settings:
 
     models: tuple[str, ...] = NETWORK_NAMES
     families: tuple[str, ...] = FAMILY_NAMES
+    pairs: tuple[str, ...] = ()
     seeds: int = 5
     relabelings: int = 3
     layers: int = 6
@@ -71,7 +73,7 @@ class Settings:
     readout: str = "mean"
 
     def __post_init__(self) -> None:
-        _check_names("models", self.models, NETWORK_NAMES)
+        _check_names("models", [name for name in self.models if ":" not in name], NETWORK_NAMES)
         _check_names("families", self.families, FAMILY_NAMES)
         _check_names("norm", [self.norm], NORMS)
         _check_names("readout", [self.readout], READOUTS)
