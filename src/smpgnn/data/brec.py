@@ -8,11 +8,11 @@ from pathlib import Path
 
 import networkx as nx
 
+from smpgnn.data.categories import BREC
 from smpgnn.data.folders import benchmark_file
 from smpgnn.errors import InputError, shown
 
-#: The parts of BREC, in its order.
-CATEGORIES = ("Basic", "Regular", "Extension", "CFI", "4-Vertex", "Distance-Regular")
+
 _SOURCE = "the pairs of GraphPKU/BREC as a table with the columns pair, category, first, second"
 _HEADER = ">>graph6<<"
 
@@ -31,10 +31,10 @@ def brec_pairs(data_dir: str | Path | None = None) -> list[GraphPair]:
     path = benchmark_file("brec", "pairs.tsv", _SOURCE, data_dir)
     pairs = read_pairs(path)
     for number, pair in enumerate(pairs, start=2):
-        if pair.category not in CATEGORIES:
+        if pair.category not in BREC:
             raise InputError(
                 f"{path}: row {number}: the category {shown(pair.category)!r} is not one of BREC's "
-                f"({', '.join(CATEGORIES)}): copy the file again."
+                f"({', '.join(BREC)}): copy the file again."
             )
     return pairs
 
