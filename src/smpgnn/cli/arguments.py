@@ -175,6 +175,9 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
         arguments["nargs"] = "+"
         arguments["type"] = float if "float" in str(hint) else str
         arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
+        if setting.choices:
+            arguments["choices"] = setting.choices
+            text += f": {', '.join(setting.choices)}"
     text += _shown_default(setting.default)
     name = "--" + setting.name.replace("_", "-")
     return group.add_argument(name, help=text.replace("%", "%%"), **arguments)

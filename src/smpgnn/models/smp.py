@@ -98,7 +98,7 @@ class SMP(Network):
         self.level, self.usual_nodes = level, usual_nodes
         chosen = self.options
         width = chosen.extractor_channels or 4 * chosen.hidden_channels
-        self.first_extractor = self._extractor(1 + in_channels, width, pooling)
+        self.first_extractor = self._extractor(self.backbone.first_channels, width, pooling)
         self.extractors = nn.ModuleList(
             self._extractor(chosen.hidden_channels, width, pooling)
             for _ in range(1 if chosen.shared_extractor else chosen.num_layers)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class Lift:
     target: Tensor
     edge: Tensor
     scale: Tensor
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor]:
@@ -73,9 +74,14 @@ class Lift:
         """The entries sorted by edge, [M]."""
         return torch.argsort(self.edge.int(), stable=True)
 
+    @cached_property
+    def edge_ends(self) -> Tensor | None:
+        """Pointer [E + 1] into `by_edge`, if it is known beforehand; None: count the entries."""
+        return None
+
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Split into pieces of about `entries` entries: the receiving rows and entries of each."""
-        if self.source.numel() <= entries:
+        if self.source.numel() <= entries or self.given:  # padded lists are never split
             yield slice(0, self.scale.numel()), slice(0, self.source.numel())
             return
         wanted = torch.arange(0, self.source.numel(), entries, device=self.ptr.device)
@@ -171,7 +177,9 @@ def relu_table_gradients(
         ptr, order = lift.by_source
         grad_edge = None
         if with_edge:
-            edge_ptr = pointer(torch.bincount(lift.edge, minlength=edges))
+            edge_ptr = lift.edge_ends
+            if edge_ptr is None:
+                edge_ptr = pointer(torch.bincount(lift.edge, minlength=edges))
             grad_edge = SparseSum(edge_ptr, lift.by_edge)(passed)
         return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), grad_edge
     grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
