@@ -26,9 +26,14 @@ class GraphPair:
     second: nx.Graph
 
 
+def brec_file(data_dir: str | Path | None = None) -> Path:
+    """`brec/pairs.tsv` in `data_dir` or in the folder SMPGNN_DATA."""
+    return benchmark_file("brec", "pairs.tsv", _SOURCE, data_dir)
+
+
 def brec_pairs(data_dir: str | Path | None = None) -> list[GraphPair]:
-    """The 400 pairs of BREC, from `brec/pairs.tsv` in `data_dir` or in the folder SMPGNN_DATA."""
-    path = benchmark_file("brec", "pairs.tsv", _SOURCE, data_dir)
+    """The 400 pairs of BREC, from the file above."""
+    path = brec_file(data_dir)
     pairs = read_pairs(path)
     for number, pair in enumerate(pairs, start=2):
         if pair.category not in BREC:

@@ -44,6 +44,12 @@ BOUND = {
     "smp-own-terms": "SMP",  # the own row has a colour of its own among those of a context
     # the colour of row (i, j) includes how many hops j is away from i
     **dict.fromkeys(("smp-local", "smp-local-own-terms"), "SMP"),
+    "smp-distance": "SMP",  # stable colours of contexts tell distances apart
+    "smp-inside": "SSWL",
+    "smp-inside-folklore": "local 2-FWL",
+    # (j, i) and (j, j), and the blocks of a graph, are known to the folklore refinement
+    **dict.fromkeys(("smp-mirror", "smp-product", "smp-block-product"), "2-FWL"),
+    **{f"smp-marks-{hops}": f"two marks ≤ {hops}" for hops in (1, 2, 3)},
     **dict.fromkeys(("mpnn", "fast-mpnn", "mpnn-sum", "gin", "gin-degree", "gat", "pna"), "1-WL"),
     "gated-gcn": "1-WL",
     **dict.fromkeys(("ppgn", "ring-gnn"), "2-FWL"),
@@ -58,8 +64,8 @@ FACTOR = 100.0
 FLOOR = 1e-13
 #: If copies differ by more, rounding is not the reason: the network is not invariant.
 LIMIT = 1e-8
-#: Pairs of nodes per batch: those of 64 graphs of 41 nodes.
-CHUNK = 100_000
+#: Pairs of nodes per batch: those of 12 graphs of 41 nodes.
+CHUNK = 20_000
 
 
 @dataclass(frozen=True)
