@@ -138,7 +138,8 @@ def main() -> None:
     chosen = ["SMP", *(member for member in options.members if member != "SMP")]
     rows = measure(work, options.device, options.repeat, chosen)
     print(f"One training step of {options.graphs} graphs on {options.device} ({name})\n")
-    print(f"{'member':<26}{'parameters':>11}{'rows':>9}{'messages':>10}{'ms':>9}{'× SMP':>8}{'MiB':>7}")
+    names = f"{'parameters':>11}{'rows':>9}{'messages':>10}{'ms':>9}{'× SMP':>8}{'MiB':>7}"
+    print(f"{'member':<26}{names}")
     for row in rows:
         print(
             f"{row.member:<26}{row.parameters:>11,}{row.rows:>9,}{row.messages:>10,}{row.ms:>9.1f}"

@@ -25,6 +25,7 @@ from smpgnn import SMP, ContextIndex, InputError, LocalContext
 from smpgnn.config.network import TERMS
 from smpgnn.layers import DefaultSMPLayer
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.ops import backend
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
 
 ALONE: list[dict[str, Any]] = [{"terms": (term,)} for term in TERMS]
@@ -85,9 +86,7 @@ def test_equals_the_oracle_on_rings(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", MEMBERS, ids=str)
 def test_is_equivariant(options: dict[str, Any]) -> None:
     case = case_of([*RINGS, *ODD.values()], options)
-    assert_equivariant(
-        make(options), case.x, case.edge_index, case.edge_attr, case.batch, trials=1
-    )
+    assert_equivariant(make(options), case.x, case.edge_index, case.edge_attr, case.batch, trials=1)
 
 
 @pytest.mark.parametrize("options", MEMBERS, ids=str)
@@ -117,7 +116,8 @@ def test_renaming_nodes_moves_rows(identifiers: str) -> None:
     options = {"identifiers": identifiers, "features": "both", "first_rows": ("distance",)}
     first = make(options).backbone.first_rows
     index = ContextIndex.build(case.topology, identifiers, 1, 2)
-    permutation = torch.tensor([3, 1, 5, 0, 2, 4, 7, 6, 10, 11, 9, 8, 15, 13, 12, 16, 14, 18, 19, 17])
+    moved = [3, 1, 5, 0, 2, 4, 7, 6, 10, 11, 9, 8, 15, 13, 12, 16, 14, 18, 19, 17]
+    permutation = torch.tensor(moved)
     renamed, place = index.permute(permutation)
     x = torch.empty_like(case.x).index_copy(0, permutation, case.x)
     before = first(index, case.x, None, torch.float64).rows
@@ -177,3 +177,89 @@ def test_an_index_of_other_pairs_is_refused() -> None:
     ):
         with pytest.raises(InputError, match="index has other rows than this network"):
             case.call(model, index=index)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({**options, "identifiers": "local", "edge_channels": 2} for options in ALONE),
+        {**TOGETHER[1], "norm": "batch", "identifiers": "onehot"},
+        {**FIRST[4], "identifiers": "pairs"},
+    ],
+    ids=str,
+)
+def test_derivatives_are_those_of_the_oracle(options: dict[str, Any]) -> None:
+    """First derivatives, with and without a graph, and the product of the Hessian."""
+    from test_derivatives import check
+
+    model = make({**options, "context_radius": 1}).train()
+    case = case_of([RINGS[1], ODD["loops"]], options)
+    check(model, case, lambda: family_oracle.smp(model, case.graphs))
+
+
+@pytest.mark.parametrize("identifiers", ROWS[:2])
+def test_torch_func_gives_the_same_derivatives(identifiers: str) -> None:
+    model = make({"terms": TERMS, "edge_channels": 2, "identifiers": identifiers})
+    case = case_of([RINGS[0], ODD["loops"]], {"edge_channels": 2})
+    x, y = case.x.detach(), case.edge_attr.detach()
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+
+    def loss(weights: Any, x: Any, y: Any) -> torch.Tensor:
+        out = torch.func.functional_call(
+            model, weights, (x, case.edge_index, y, case.batch), {"batch_size": 2}
+        )
+        return out.square().sum()
+
+    expected = torch.autograd.grad(
+        case.call(model).square().sum(), [*model.parameters(), case.x, case.edge_attr]
+    )
+    grads, dx, dy = torch.func.grad(loss, argnums=(0, 1, 2))(weights, x, y)
+    for one, other in zip([*grads.values(), dx, dy], expected, strict=True):
+        assert_same(one, other)
+    along = torch.ones_like(x)
+    _, slope = torch.func.jvp(lambda x: loss(weights, x, y), (x,), (along,))
+    assert_same(slope, (dx * along).sum())
+
+
+@pytest.mark.parametrize("options", ALONE, ids=str)
+def test_gradients_equal_differences(options: dict[str, Any]) -> None:
+    model, case = make({**options, "identifiers": "local"}), case_of([RINGS[1]], options)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return model(x, case.edge_index, None, case.batch).sum()
+
+    assert torch.autograd.gradcheck(loss, (case.x,))
+
+
+def test_checkpointing_changes_nothing() -> None:
+    options = {"terms": TERMS, "edge_channels": 2, "identifiers": "local", **FIRST[4]}
+    case = case_of(RINGS, options)
+    one, other = make(options).train(), make({**options, "checkpoint": True}).train()
+    results = []
+    for model in (one, other):
+        out = case.call(model)
+        results.append([out, *torch.autograd.grad(out.sum(), list(model.parameters()))])
+    assert_same(results[1], results[0])
+
+
+@pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"terms": TERMS, "edge_channels": 2, "identifiers": "local", "norm": "batch"},
+        {**FIRST[4], "identifiers": "pairs"},
+    ],
+    ids=str,
+)
+def test_kernels_equal_the_plain_way(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_of([RINGS[1], ODD["loops"], ODD["edgeless"]], options)
+    results = []
+    for interpreted in (False, True):
+        monkeypatch.setattr(backend, "INTERPRETED", interpreted)
+        model = make(options).train()
+        out = case.call(model)
+        results.append([out, *torch.autograd.grad(out.sin().sum(), [*model.parameters(), case.x])])
+    assert_same(results[1], results[0], tolerance=1e-9)

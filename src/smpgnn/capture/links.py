@@ -160,4 +160,6 @@ def _list_of(name: str, entries: Mapping[str, Entries], num_rows: int) -> Any:
         target, source, edge = named
         given = {"by_source": (ptrs[1], orders[1]), "by_edge": orders[2], "edge_ends": ptrs[2]}
         return Lift(ptrs[0], source, target, edge, source.new_empty(0), given=given)
-    return Triples(*named, num_rows, given={"ptrs": tuple(ptrs), "orders": tuple(orders[1:])})
+    target, left, right = named
+    sorting = {"ptrs": tuple(ptrs), "orders": tuple(orders[1:])}
+    return Triples(target, left, right, num_rows, given=sorting)

@@ -41,7 +41,7 @@ def biconnected_blocks(topology: Topology) -> tuple[Tensor, Tensor]:
     child = torch.nonzero(parent != torch.arange(topology.num_nodes, device=a.device)).flatten()
     count = max(topology.num_nodes, 1)
     named = take(label, child)
-    key = torch.cat([named * count + child, named * count + take(parent, child)]).unique()
+    key = torch.unique(torch.cat([named * count + child, named * count + take(parent, child)]))
     block = torch.unique(key // count, return_inverse=True)[1]
     return block, key % count
 
@@ -49,7 +49,7 @@ def biconnected_blocks(topology: Topology) -> tuple[Tensor, Tensor]:
 def _edges(topology: Topology) -> tuple[Tensor, Tensor]:
     """The pairs a < b of nodes that an edge connects, each once."""
     ends, count = topology.edge_index.sort(0).values, max(topology.num_nodes, 1)
-    key = (ends[0] * count + ends[1])[ends[0] < ends[1]].unique()
+    key = torch.unique((ends[0] * count + ends[1])[ends[0] < ends[1]])
     return key // count, key % count
 
 

@@ -51,9 +51,7 @@ class FirstRows:
                 f"context_radius={options.context_radius}: with first_rows 'distance' every "
                 f"distance is a channel, so it must be at most {_FARTHEST}."
             )
-        return cls(
-            options.features, options.first_rows, options.context_radius, options.walk_steps
-        )
+        return cls(options.features, options.first_rows, options.context_radius, options.walk_steps)
 
     @property
     def plain(self) -> bool:
@@ -72,8 +70,13 @@ class FirstRows:
 
     @property
     def key(self) -> FirstRows:
-        """What has the same `values`."""
-        return replace(self, features="own")
+        """What has the same `values`: unused numbers are 0."""
+        parts = tuple(part for part in self.parts if part != "bond")
+        return FirstRows(
+            parts=parts,
+            radius=self.radius if "distance" in parts else 0,
+            walk_steps=self.walk_steps if "walks" in parts else 0,
+        )
 
     def channels(self, in_channels: int, edge_channels: int, marks: int = 1) -> int:
         """The width of U⁽⁰⁾ for rows that describe `marks` nodes."""

@@ -119,7 +119,7 @@ class Links:
 
     @cached_property
     def dense(self) -> Dense:
-        """One-hot rows as matrices [B, n, n], with n the most nodes, rounded up for tensor cores."""
+        """One-hot rows as matrices [B, n, n]; n is the most nodes, rounded up for tensor cores."""
         topology, ptr = self.topology, self.table.ptr
         width = 8 * -(-self.graphs.largest // 8)
         node, rank = torch.arange(width, device=topology.device), onehot_identifiers(topology)

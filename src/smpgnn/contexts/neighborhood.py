@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import torch
@@ -13,20 +14,17 @@ from smpgnn.errors import InputError
 
 def neighborhoods(topology: Topology, radius: int) -> Tensor:
     """All pairs (i, j) such that messages of j reach i within `radius` layers, [2, K], sorted."""
-    for known, _ in _rings(topology, radius):  # the last one has all
-        pass
+    ((known, _),) = deque(_rings(topology, radius), maxlen=1)
     count = max(topology.num_nodes, 1)
     return torch.stack([known // count, known % count])
 
 
 def distances(topology: Topology, radius: int) -> tuple[Tensor, Tensor]:
     """The pairs of `neighborhoods`, [2, K], and the least number of layers of each, [K]."""
-    rings = []
-    for known, ring in _rings(topology, radius):
-        rings.append(ring)
-    count = max(topology.num_nodes, 1)
+    found = list(_rings(topology, radius))
+    known, count = found[-1][0], max(topology.num_nodes, 1)
     hops = torch.empty_like(known)
-    for number, ring in enumerate(rings):
+    for number, (_, ring) in enumerate(found):
         hops[torch.searchsorted(known, ring)] = number
     return torch.stack([known // count, known % count]), hops
 

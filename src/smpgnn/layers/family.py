@@ -30,9 +30,10 @@ _LINKS = {
 class FamilySMPLayer(DefaultSMPLayer):
     r"""The default layer, whose rows receive more than the messages of SMP (not in the paper).
 
-    'folklore' adds :math:`\hat U_i[k] W_f` to the terms of the message from k to i, inside its relu,
-    and :math:`\hat U_k[j] W_g` to those of 'inside'. The other terms are added to the new contexts:
-    see `Inside`, `Mirror` and `Product`. All other options are those of `DefaultSMPLayer`.
+    'folklore' adds :math:`\hat U_i[k] W_f` to the terms of the message from k to i, inside its
+    relu, and :math:`\hat U_k[j] W_g` to those of 'inside'. The other terms are added to the new
+    contexts: see `Inside`, `Mirror` and `Product`. All other options are those of
+    `DefaultSMPLayer`.
 
     Args: those of `SetMapLayer`. The contexts must be one-hot or local.
 

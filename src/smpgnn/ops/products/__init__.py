@@ -132,9 +132,7 @@ def _places(index: Tensor, part: slice) -> Tensor:
     return torch.arange(part.stop - part.start, device=index.device)
 
 
-def _pieces(
-    ptr: Tensor, entries: int, rows: Tensor, whole: bool
-) -> Iterator[tuple[slice, slice]]:
+def _pieces(ptr: Tensor, entries: int, rows: Tensor, whole: bool) -> Iterator[tuple[slice, slice]]:
     """Split into pieces of some entries: the rows and the entries of each; or take the whole."""
     limit = max(1, CHUNK["cuda" if rows.is_cuda else "cpu"] // max(1, rows.size(1)))
     count = ptr.numel() - 1
