@@ -23,6 +23,7 @@ from smpgnn.contexts.topology import Topology
 from smpgnn.data.brec import GraphPair
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.paper.experiments.brec_options import BrecOptions, UntrainedBrecOptions
+from smpgnn.paper.theory.scale import rescaled
 
 OUTPUTS = 16
 COPIES = 32
@@ -63,13 +64,18 @@ def spec_of(options: BrecOptions) -> NetworkSpec:
     return NetworkSpec(graph_outputs=OUTPUTS, options=options.network)
 
 
+def fresh_network(options: BrecOptions) -> nn.Module:
+    """The network with fresh weights, of a scale that keeps differences from fading."""
+    return rescaled(spec_of(options).build())
+
+
 def compare(
     pair: GraphPair, number: int, options: BrecOptions, device: torch.device
 ) -> tuple[float, float, int]:
     """Both statistics of pair `number`, and the epochs of training, from fresh weights."""
     torch.manual_seed(1_000_003 * options.seed + number)
     untrained = isinstance(options, UntrainedBrecOptions)
-    network = spec_of(options).build().to(device, torch.float64 if untrained else None)
+    network = fresh_network(options).to(device, torch.float64 if untrained else None)
     rng = np.random.default_rng(number)  # all rows and seeds get the same copies
     both = _indices(network, [pair.first, pair.second] * COPIES, rng, options.batch_size, device)
     one = pair.second if rng.integers(2) else pair.first

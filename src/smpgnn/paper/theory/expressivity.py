@@ -34,6 +34,7 @@ from smpgnn.paper.theory.given import OwnNetwork, given_families
 from smpgnn.paper.theory.ladder import REFINEMENTS
 from smpgnn.paper.theory.programs import VARIANTS, Settings
 from smpgnn.paper.theory.refinement import told_apart
+from smpgnn.paper.theory.scale import rescaled
 from smpgnn.paper.theory.tables import Table, power, print_table
 from smpgnn.training.loader import plan_batches
 
@@ -55,9 +56,6 @@ BOUND = {
     **dict.fromkeys(("ppgn", "ring-gnn"), "2-FWL"),
     "dgn": "2-FWL",  # eigenprojections are polynomials of the Laplacian, which 2-FWL computes
 }
-#: Factor on fresh weights. They are uniform within 1/√fan-in and a ReLU halves the variance again,
-#: so differences would fade by √6 with every map; this factor keeps their scale.
-GAIN = 6**0.5
 #: A pair is distinguished if it differs this many times more than copies of one graph …
 FACTOR = 100.0
 #: … and more than this: several hundred times the precision of float64, for exact copies.
@@ -261,12 +259,7 @@ def random_network(model: str, graphs: Family, settings: Settings, seed: int) ->
     most = max(len(graph) for graph in graphs.graphs)
     spec = replace(network_spec(model, settings), max_nodes=most)
     torch.manual_seed(seed)
-    network = spec.build().double().eval()
-    with torch.no_grad():
-        for weight in network.parameters():
-            if weight.dim() > 1:
-                weight.mul_(GAIN)
-    return network
+    return rescaled(spec.build().double().eval())
 
 
 def _relative(first: Tensor, second: Tensor) -> Tensor:
@@ -289,11 +282,11 @@ def size_table(report: Report) -> Table:
     return [["family", "graphs", "pairs", "what they are"], *rows]
 
 
-def count_table(report: Report) -> Table:
+def count_table(report: Report, *, refinements: bool = True) -> Table:
     """Pairs distinguished by every refinement and network, with the bound of the network."""
     families = [size.family for size in report.families]
     rows: list[list[object]] = [["pairs", "", *(size.pairs for size in report.families)]]
-    for kind in REFINEMENTS:
+    for kind in REFINEMENTS if refinements else ():
         told = [one.told_apart for one in report.references if one.refinement == kind]
         rows.append([f"{kind} refinement", "", *told])
     for model in report.settings.models:
