@@ -12,7 +12,6 @@ from smpgnn.data.categories import BREC
 from smpgnn.data.folders import benchmark_file
 from smpgnn.errors import InputError, shown
 
-
 _SOURCE = "the pairs of GraphPKU/BREC as a table with the columns pair, category, first, second"
 _HEADER = ">>graph6<<"
 
@@ -68,7 +67,9 @@ def read_pairs(path: str | Path) -> list[GraphPair]:
 def _of_table(path: Path, head: list[str], lines: list[str]) -> Iterator[GraphPair]:
     missing = [name for name in ("first", "second") if name not in head]
     if missing:
-        raise InputError(f"{path}: has no column '{missing[0]}': name the columns in its first row.")
+        raise InputError(
+            f"{path}: has no column '{missing[0]}': name the columns in its first row."
+        )
     for number, line in enumerate(lines, start=2):
         cells = line.split("\t")
         if len(cells) != len(head):

@@ -1,4 +1,4 @@
-"""BREC's protocol for one pair of graphs: reliable paired comparisons (RPC), as its authors code it.
+"""BREC's protocol for one pair of graphs, reliable paired comparisons (RPC), as coded there.
 
 A network with 16 outputs gets 32 relabelled copies of both graphs, G, H, G, H, …, and is trained to
 make the outputs of each pair of copies dissimilar. Hotelling's statistic of the differences then
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -137,7 +138,8 @@ def _indices(
     found: list[ContextIndex] = []
     for start in range(0, len(graphs), batch_size):
         topology = _relabelled(graphs[start : start + batch_size], rng, device)
-        index = network.backbone.index(topology)  # type: ignore[operator,union-attr]
+        backbone: Any = network.backbone
+        index = backbone.index(topology)
         extend = getattr(network, "extend", None)  # of baselines with inputs of their own
         found.append(index if extend is None else extend(index, 0))
     return found

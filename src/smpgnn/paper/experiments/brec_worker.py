@@ -68,9 +68,7 @@ def _chosen(pairs: list[GraphPair], samples: int | None) -> list[int]:
     return chosen
 
 
-def _write_records(
-    job: Job, pairs: list[GraphPair], results: list[Comparison], peak: float
-) -> str:
+def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], peak: float) -> str:
     from smpgnn.paper.experiments.brec import spec_of
     from smpgnn.paper.experiments.protocol import settings_of
     from smpgnn.training.memory import count_parameters

@@ -12,8 +12,7 @@ from smpgnn.paper.experiments.table import Selection, Table
 from smpgnn.paper.experiments.zinc_tables import ZINC
 
 TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (*CYCLES, *PROPERTIES, *ZINC, *LITERAL, *BREC_TABLES, *COUNTING)
+    table.name: table for table in (*CYCLES, *PROPERTIES, *ZINC, *LITERAL, *BREC_TABLES, *COUNTING)
 }
 
 SELECTIONS: dict[str, Selection] = {

@@ -29,8 +29,8 @@ from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.paper.theory.families import FAMILIES, Family
-from smpgnn.paper.theory.graphs import topology
 from smpgnn.paper.theory.given import OwnNetwork, given_families
+from smpgnn.paper.theory.graphs import topology
 from smpgnn.paper.theory.ladder import REFINEMENTS
 from smpgnn.paper.theory.programs import VARIANTS, Settings
 from smpgnn.paper.theory.refinement import told_apart
@@ -163,9 +163,7 @@ def measure(settings: Settings) -> Report:
 def reference_pairs(graphs: Family, refinement: str) -> set[tuple[int, int]]:
     """The pairs that a refinement distinguishes."""
     rows = REFINEMENTS[refinement]
-    return {
-        (a, b) for a, b in graphs.pairs if told_apart(graphs.graphs[a], graphs.graphs[b], rows)
-    }
+    return {(a, b) for a, b in graphs.pairs if told_apart(graphs.graphs[a], graphs.graphs[b], rows)}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import networkx as nx
 
 from smpgnn.errors import InputError
 from smpgnn.paper.theory.graphs import all_graphs, rook, shrikhande
-from smpgnn.paper.theory.programs import FAMILY_NAMES
 from smpgnn.paper.theory.ladder import color_refinement
+from smpgnn.paper.theory.programs import FAMILY_NAMES
 from smpgnn.paper.theory.refinement import classes
 
 #: Chord lengths of the circular skip links of Murphy et al. (2019), on 41 nodes.

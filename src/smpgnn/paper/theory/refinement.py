@@ -78,8 +78,8 @@ def told_apart(first: nx.Graph, second: nx.Graph, refinement: Refinement) -> boo
         return True
     for colors in _rounds(rows):
         size = int(colors.max()) + 1
-        counts = (np.bincount(part, minlength=size) for part in (colors[:border], colors[border:]))
-        if not np.array_equal(*counts):
+        counts = np.bincount(colors[:border], minlength=size)
+        if not np.array_equal(counts, np.bincount(colors[border:], minlength=size)):
             return True
     return False
 
