@@ -10,7 +10,7 @@ import networkx as nx
 import pytest
 
 from smpgnn.data.brec import brec_pairs, read_pairs
-from smpgnn.data.categories import BREC
+from smpgnn.data.brec_parts import BREC
 from smpgnn.errors import InputError
 
 RING, PATH = (nx.to_graph6_bytes(g, header=False).decode().strip()

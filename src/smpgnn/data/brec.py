@@ -8,7 +8,7 @@ from pathlib import Path
 
 import networkx as nx
 
-from smpgnn.data.categories import BREC
+from smpgnn.data.brec_parts import BREC
 from smpgnn.data.folders import benchmark_file
 from smpgnn.errors import InputError, shown
 

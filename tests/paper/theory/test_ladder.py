@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 
 from smpgnn.data.brec import brec_pairs
-from smpgnn.data.categories import BREC
+from smpgnn.data.brec_parts import BREC
 from smpgnn.paper.theory.brec import Ladder, ladder_table, rung
 from smpgnn.paper.theory.expressivity import (
     BOUND,

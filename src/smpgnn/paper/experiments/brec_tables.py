@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from smpgnn.data.categories import BREC
+from smpgnn.data.brec_parts import BREC
 from smpgnn.paper.experiments.table import Cell, Published, Row, Table, Training
 
 SEEDS = tuple(range(100, 1001, 100))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smpgnn.data.brec import GraphPair, brec_pairs
-from smpgnn.data.categories import BREC
+from smpgnn.data.brec_parts import BREC
 from smpgnn.paper.theory.ladder import REFINEMENTS
 from smpgnn.paper.theory.refinement import told_apart
 from smpgnn.paper.theory.tables import Table
