@@ -12,7 +12,7 @@ from typing import Any
 
 from blocks import ROOT, fill_documents
 
-from smpgnn.paper.theory import coloring, expressivity, mpnn, ppgn
+from smpgnn.paper.theory import brec, coloring, expressivity, mpnn, ppgn
 from smpgnn.paper.theory.programs import CLAIMS
 from smpgnn.paper.theory.tables import Table
 
@@ -73,6 +73,16 @@ def report() -> expressivity.Report:
     return expressivity.Report.read(RESULTS / "expressivity.json")
 
 
+def ladder() -> str:
+    return markdown(brec.ladder_table(brec.Ladder.read(RESULTS / "ladder.json")))
+
+
+def networks_on_brec() -> str:
+    found = expressivity.Report.read(RESULTS / "brec.json")
+    table = expressivity.count_table(found, refinements=False)
+    return f"{markdown(table)}\n\n{expressivity.summary(found)}"
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "index": {"programs": programs},
     "mpnn": {"simulations": simulations, "separations": separations},
@@ -82,6 +92,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "families": lambda: markdown(expressivity.size_table(report())),
         "counts": lambda: markdown(expressivity.count_table(report())),
         "measured": lambda: expressivity.summary(report()),
+        "ladder": ladder,
+        "brec": networks_on_brec,
     },
 }
 

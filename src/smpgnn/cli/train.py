@@ -29,6 +29,7 @@ EXAMPLES = {
     "cycles": "smpgnn train cycles --k 6 --n 42 --epochs 50 --output runs/cycles",
     "properties": "smpgnn train properties --model smp --output runs/properties",
     "zinc": "smpgnn train zinc --data-dir ~/data --output runs/zinc",
+    "counting": "smpgnn train counting --substructure cycle6 --data-dir ~/data",
     "molecules": "smpgnn train molecules data.csv --smiles-column smiles --targets logS",
     "graphs": "smpgnn train graphs my_graphs/ --labels labels.csv --targets class",
 }

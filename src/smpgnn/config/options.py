@@ -78,6 +78,10 @@ class TrainOptions(Options):
         1.0, OPTIMISER, "maximum gradient norm; 0: no clipping",
         advanced=True, at_least=0, at_most=10**9,
     )  # fmt: skip
+    keep: str = option(
+        "best", RUN, "weights to keep: of the best epoch by validation, or of the last",
+        ("best", "last"), advanced=True,
+    )  # fmt: skip
     patience: int = option(
         0, RUN, "stop after N epochs without improvement; 0: never", at_least=0, at_most=10**9
     )
@@ -190,6 +194,36 @@ class ZincOptions(TrainOptions):
 
 
 @dataclass(frozen=True)
+class CountingOptions(TrainOptions):
+    """Count cycles and chordal cycles in random graphs."""
+
+    substructure: str = option(
+        "cycle6", DATA, "what to count",
+        ("cycle3", "cycle4", "cycle5", "cycle6", "cycle7", "cycle8", "chordal4", "chordal5"),
+    )  # fmt: skip
+    level: str = option(
+        "graph", DATA, "counts of graphs, or of the cycles through each node", ("graph", "node")
+    )
+    data_dir: str = _default("data_dir", "", advanced=False)
+    network: NetworkOptions = nested(
+        TrainOptions.network, hidden_channels=64, num_layers=5, norm="none", readout="scaled-sum"
+    )
+    epochs: int = _default("epochs", 1200)
+    batch_size: int = _default("batch_size", 512)
+    optimizer: str = _default("optimizer", "adam")
+    weight_decay: float = _default("weight_decay", 0.0)
+    schedule: str = _default("schedule", "plateau")
+    decay: float = _default("decay", 0.9)
+    decay_epochs: int = _default("decay_epochs", 10)
+    clip: float = _default("clip", 0.0)
+    keep: str = _default("keep", "last")
+
+    @classmethod
+    def task_name(cls) -> str:
+        return "counting"
+
+
+@dataclass(frozen=True)
 class TableOptions(TrainOptions):
     """Settings of training on your own data."""
 
@@ -267,7 +301,14 @@ class GraphsOptions(TableOptions):
 
 TASKS: dict[str, type[TrainOptions]] = {
     cls.task_name(): cls
-    for cls in (CyclesOptions, PropertiesOptions, ZincOptions, MoleculesOptions, GraphsOptions)
+    for cls in (
+        CyclesOptions,
+        PropertiesOptions,
+        ZincOptions,
+        CountingOptions,
+        MoleculesOptions,
+        GraphsOptions,
+    )
 }
 
 

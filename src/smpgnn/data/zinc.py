@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.data.base import Splits
+from smpgnn.data.folders import given_folders
 from smpgnn.data.store import GraphStore, pointer
 from smpgnn.data.zinc_vocabulary import ATOM_TYPES, NUM_BOND_TYPES
 from smpgnn.errors import InputError, shown
@@ -54,7 +55,7 @@ def zinc_splits(
         trust_pickle: read the raw files of the folder, which are pickles and can run any code.
             Needed once: later calls read the imported arrays.
     """
-    folders = _given_folders(data_dir)
+    folders = given_folders("zinc", data_dir)
     arrays = next((path for f in folders if subset and (path := f / _ARRAYS).is_file()), None)
     if arrays is not None:
         return read_arrays(arrays)
@@ -87,18 +88,6 @@ def zinc_splits(
 
 
 # --- folders ---
-
-
-def _given_folders(data_dir: str | Path | None) -> list[Path]:
-    """Where the folder given by the caller or the environment may have the data."""
-    given = data_dir if data_dir is not None else os.environ.get("SMPGNN_DATA") or None
-    if given is None:
-        return []
-    folder = Path(given).expanduser()
-    if not folder.is_dir():
-        name = "SMPGNN_DATA" if data_dir is None else "data_dir"
-        raise InputError(f"{name} is {folder}, which is not a folder: correct it.")
-    return [folder / "zinc", folder]
 
 
 def _cache_folder() -> Path:

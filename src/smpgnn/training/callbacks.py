@@ -28,14 +28,14 @@ class Diverged(InputError):
 
 
 class Keeper(pl.Callback):
-    """Writes metrics.csv, the best model and last.ckpt after every epoch, and stops early.
+    """Writes metrics.csv, the model to keep and last.ckpt after every epoch, and stops early.
 
     Each file is written atomically, so a run that is killed at any moment continues from its last
     finished epoch.
     """
 
-    def __init__(self, folder: RunFolder, saved: SavedModel, patience: int) -> None:
-        self.folder, self.saved, self.patience = folder, saved, patience
+    def __init__(self, folder: RunFolder, saved: SavedModel, patience: int, keep: str) -> None:
+        self.folder, self.saved, self.patience, self.keep = folder, saved, patience, keep
         self.best: float | None = None
         self.best_epoch = -1
         self.stopped = False
@@ -43,6 +43,11 @@ class Keeper(pl.Callback):
         self.peak_mib = 0.0
         self.seconds_before = 0.0
         self._start = time.monotonic()
+
+    @property
+    def kept_epoch(self) -> int:
+        """The epoch of the weights in the model."""
+        return self.best_epoch if self.keep == "best" else len(self.history)
 
     @property
     def seconds(self) -> float:
@@ -77,7 +82,7 @@ class Keeper(pl.Callback):
         self.peak_mib = max(self.peak_mib, peak_mib(pl_module.device))
         if trainer.is_global_zero:
             self.folder.write_metrics(self.history)
-            if better:
+            if self.kept_epoch == epoch:
                 save_model(self.folder.model, self.saved)
             with replacing(self.folder.last) as beside:
                 trainer.save_checkpoint(beside)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smpgnn.config.models import MODELS
 from smpgnn.config.options import (
+    CountingOptions,
     CyclesOptions,
     GraphsOptions,
     MoleculesOptions,
@@ -95,6 +96,7 @@ def prepare(options: TrainOptions, saved: RunData | None = None, *, old: bool = 
         CyclesOptions: _cycles,
         PropertiesOptions: _properties,
         ZincOptions: _zinc,
+        CountingOptions: _counting,
         MoleculesOptions: partial(molecules, old=old),
         GraphsOptions: graphs,
     }
@@ -174,3 +176,13 @@ def _zinc(options: ZincOptions, saved: RunData | None) -> Prepared:
     task = Regression.fit(("y",), splits.train, objective=options.objective)
     source = {"kind": "zinc", "smiles_column": "smiles"}
     return assemble(options, splits, task, source, edge_features=options.edge_features)
+
+
+def _counting(options: CountingOptions, saved: RunData | None) -> Prepared:
+    from smpgnn.data.counting import counting_splits
+
+    level = cast(Any, options.level)
+    splits = counting_splits(options.substructure, level=level, data_dir=options.data_dir or None)
+    task = Regression(names=(options.substructure,), level=level)  # the targets are scaled already
+    source = {"kind": "graphs", "schema": GraphSchema(level).to_dict()}
+    return assemble(options, splits, task, source)

@@ -138,7 +138,7 @@ def _train(
     network = prepared.network()
     module = GraphModule(network, prepared, options)
     saved = SavedModel(network, prepared.spec, prepared.task, prepared.source)
-    keeper, terminator = Keeper(folder, saved, options.patience), Terminator()
+    keeper, terminator = Keeper(folder, saved, options.patience, options.keep), Terminator()
     start, checked = folder.last if resume and folder.last.exists() else None, False
     if start is not None:
         sealed = saved_data is not None  # older versions wrote no checksums
@@ -310,7 +310,7 @@ def _finish(
     *,
     write: bool,
 ) -> Result:
-    """Evaluate the best weights on validation and test data, and write the results."""
+    """Evaluate the weights kept on validation and test data, and write the results."""
     seconds, saved = keeper.seconds, load_model(folder.model)
     predictions = TestPredictions(saved.task)
     network, task, size, rows = saved.network, saved.task, options.batch_size, options.batch_rows
@@ -330,7 +330,7 @@ def _finish(
                 "model": options.network.model,
                 "parameters": sum(p.numel() for p in saved.network.parameters()),
                 "epochs": len(keeper.history),
-                "best_epoch": keeper.best_epoch,
+                "best_epoch": keeper.kept_epoch,
                 "validation": validation,
                 "test": test,
                 "seed": options.seed,
@@ -343,7 +343,7 @@ def _finish(
             }
         )
         folder.draw_curves(saved.task.monitor, keeper.history)
-    return Result(folder.path, saved, keeper.best_epoch, validation, test, seconds)
+    return Result(folder.path, saved, keeper.kept_epoch, validation, test, seconds)
 
 
 @contextlib.contextmanager

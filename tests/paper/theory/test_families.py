@@ -9,7 +9,8 @@ import torch
 from smpgnn.errors import InputError
 from smpgnn.paper.theory.families import FAMILIES, SKIPS, atlas, cfi, cfi_graph, csl, regular
 from smpgnn.paper.theory.graphs import rook, shrikhande, topology
-from smpgnn.paper.theory.refinement import classes, color_refinement
+from smpgnn.paper.theory.ladder import color_refinement
+from smpgnn.paper.theory.refinement import classes
 
 
 @pytest.mark.parametrize("name", FAMILIES)

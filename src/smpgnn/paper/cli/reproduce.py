@@ -13,7 +13,7 @@ from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import ZincOptions
 from smpgnn.errors import InputError
 from smpgnn.paper.experiments.plan import Plan, Request, make_plan
-from smpgnn.paper.experiments.protocol import PROTOCOLS, Reduction
+from smpgnn.paper.experiments.protocol import CHOICES, Reduction
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 
 EXAMPLES = (
@@ -37,9 +37,9 @@ def add_reproduce(verbs: Any) -> None:
     add("tables", metavar="TABLE", nargs="+", help=f"one or more of: {names}; or all")
     add("--rows", metavar="ROW", nargs="+", default=[], help="methods, as in the table or by name")
     add("--cells", metavar="CELL", nargs="+", default=[], help="columns, such as 4-12 or in-4")
-    add("--seeds", metavar="S", nargs="+", type=whole_number(0, 2**32 - 1), default=[0, 1, 2],
-        help="default: 0 1 2")  # fmt: skip
-    add("--protocol", choices=tuple(PROTOCOLS), default="modern", help="how to train all rows")
+    add("--seeds", metavar="S", nargs="+", type=whole_number(0, 2**32 - 1), default=[],
+        help="default: those of the table, mostly 0 1 2")  # fmt: skip
+    add("--protocol", choices=CHOICES, default="modern", help="how to train all rows")
     add(
         "--search",
         action=argparse.BooleanOptionalAction,
@@ -69,7 +69,8 @@ def add_reproduce(verbs: Any) -> None:
     ).add_argument
     most = whole_number(1, 10**7)
     add("--epochs", metavar="N", type=most, help="maximum number of epochs")
-    add("--samples", metavar="N", type=most, help="number of training and test graphs")
+    add("--samples", metavar="N", type=most,
+        help="number of training and test graphs, or of pairs of each category")  # fmt: skip
     add("--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train")
     parser.set_defaults(parser=parser)
 

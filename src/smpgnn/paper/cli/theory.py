@@ -9,6 +9,7 @@ from typing import Any
 from smpgnn.cli.arguments import Parser, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.outputs import prepare_file
+from smpgnn.errors import quoted
 from smpgnn.paper.theory.programs import (
     CLAIMS,
     FAMILY_NAMES,
@@ -22,6 +23,7 @@ EXAMPLES = (
     "smpgnn paper theory",
     "smpgnn paper theory mpnn",
     "smpgnn paper theory expressivity --model fast-smp gin --families csl regular",
+    "smpgnn paper theory expressivity --model my_module:make --pairs brec/pairs.tsv",
 )
 
 
@@ -49,16 +51,16 @@ def add_theory(verbs: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _add_expressivity(parser: Parser) -> None:
-    parser.epilog = f"example:\n  {EXAMPLES[-1]}"
+    parser.epilog = f"examples:\n  {EXAMPLES[-2]}\n  {EXAMPLES[-1]}"
 
-    def names(option: str, known: tuple[str, ...], text: str) -> None:
+    def names(option: str, known: tuple[str, ...], text: str, **more: Any) -> None:
         parser.add_argument(
             option,
             nargs="+",
-            choices=known,
             metavar="NAME",
             default=known,
             help=f"{text} (default: all, {', '.join(known)})",
+            **more,
         )
 
     def count(option: str, letter: str, default: int, most: int, text: str) -> None:
@@ -70,8 +72,17 @@ def _add_expressivity(parser: Parser) -> None:
             help=f"{text} (default: {default})",
         )
 
-    names("--model", NETWORK_NAMES, "networks")
-    names("--families", FAMILY_NAMES, "families of graphs")
+    own = "networks, or module:function that returns your own, called as f(x, edge_index, batch=)"
+    names("--model", NETWORK_NAMES, own, type=_network)
+    names("--families", FAMILY_NAMES, "families of graphs", choices=FAMILY_NAMES)
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        metavar="FILE",
+        default=[],
+        help="also measure pairs of these files: one graph6 per line, two lines a pair, or a table "
+        "like BREC's; only these unless --families is given",
+    )
     count("--seeds", "S", Settings.seeds, 10**6, "random initialisations")
     count("--relabelings", "R", Settings.relabelings, 10**6, "relabelled copies of each graph")
     count("--layers", "L", Settings.layers, 1000, "layers of the networks")
@@ -80,6 +91,15 @@ def _add_expressivity(parser: Parser) -> None:
         "--norm", choices=NORMS, default=Settings.norm, help="norm of the rows (default: layer)"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="JSON file to write the counts to")
+
+
+def _network(name: str) -> str:
+    """The name of a network, or of the function that makes the user's own."""
+    if name not in NETWORK_NAMES and ":" not in name:
+        raise argparse.ArgumentTypeError(
+            f"invalid choice: {quoted(name)} (give module:function for your own network)"
+        )
+    return name
 
 
 def theory(arguments: argparse.Namespace) -> int:
@@ -103,9 +123,13 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
     """What `expressivity` is given; the other programs, and all together, take no options."""
     if arguments.name != "expressivity":
         return {}
+    families = arguments.families
+    if arguments.pairs and families is FAMILY_NAMES:
+        families = ()
     settings = Settings(
         models=tuple(dict.fromkeys(arguments.model)),
-        families=tuple(dict.fromkeys(arguments.families)),
+        families=tuple(dict.fromkeys(families)),
+        pairs=tuple(dict.fromkeys(arguments.pairs)),
         seeds=arguments.seeds,
         relabelings=arguments.relabelings,
         layers=arguments.layers,

@@ -34,12 +34,12 @@ PilotKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asks for. No rows or no cells means all of them."""
+    """What a person asks for. No rows, cells or seeds means all of them."""
 
     table: str
     rows: tuple[str, ...] = ()
     cells: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = ()
     protocol: str = "modern"
     reduction: Reduction = field(default_factory=Reduction)
     search: bool = True
@@ -172,9 +172,9 @@ def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
         _RowPlanner(request, home, home.row(row), protocols[home.name])
         for row, home in homes.items()
     ]
-    for seed in request.seeds:
+    for seed in dict.fromkeys(seed for planner in planners for seed in planner.seeds):
         for planner in planners:
-            for training in table.trainings:
+            for training in table.trainings if seed in planner.seeds else ():
                 wanted = [cell.name for cell in training.cells if cell.name in cells]
                 if wanted:
                     yield planner.final(training.name, wanted, seed)
@@ -201,6 +201,7 @@ class _RowPlanner:
     def __init__(self, request: Request, table: Table, row: Row, protocol: Protocol) -> None:
         self.request = replace(request, protocol=protocol.name)
         self.table, self.row, self.protocol = table, row, protocol
+        self.seeds = request.seeds or row.seeds or table.seeds
         searches = request.search and "lr" not in request.reduction.settings
         self.search = protocol.search.get(table.name) if searches else None
 

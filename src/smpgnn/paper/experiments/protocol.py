@@ -15,6 +15,7 @@ from typing import Any
 from smpgnn.config.options import TASKS, TrainOptions
 from smpgnn.config.presets import PAPER as PAPER_PRESETS
 from smpgnn.config.settings import REMOVED, plain, with_values
+from smpgnn.paper.experiments.brec_options import BrecOptions, UntrainedBrecOptions
 from smpgnn.paper.experiments.table import Row, Table, Training
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.training.run_folder import PLACE
@@ -52,6 +53,11 @@ class Protocol:
     search: dict[str, Search] = field(default_factory=dict)
 
 
+#: The settings of each task; the last ones are trained by tables only.
+KINDS: dict[str, type[TrainOptions]] = {
+    **TASKS,
+    **{kind.task_name(): kind for kind in (BrecOptions, UntrainedBrecOptions)},
+}
 #: Settings that the search chooses.
 CHOSEN = ("lr", "readout")
 
@@ -99,7 +105,11 @@ PROTOCOLS: dict[str, Protocol] = {
     "paper": Protocol(
         name="paper",
         text="optimiser, schedule, epochs and batches of the authors' code; one learning rate",
-        settings={name: dict(PAPER_PRESETS[table.task]) for name, table in TABLES.items()},
+        settings={
+            name: dict(PAPER_PRESETS[table.task])
+            for name, table in TABLES.items()
+            if table.task in PAPER_PRESETS
+        },
     ),
     "modern": Protocol(
         name="modern",
@@ -129,11 +139,23 @@ PROTOCOLS: dict[str, Protocol] = {
             }
         },
         search={
-            **{n: _SEARCH[table.task] for n, table in TABLES.items() if n not in _ONE_RATE},
+            **{
+                name: _SEARCH[table.task]
+                for name, table in TABLES.items()
+                if table.task in _SEARCH and name not in _ONE_RATE
+            },
             "cycle_less_data": replace(_CYCLES, share=0.5),
         },
     ),
+    "benchmark": Protocol(
+        name="benchmark",
+        text="optimiser, schedule, epochs and batches of the benchmark, which are the defaults of "
+        "its task",
+        settings={},
+    ),
 }
+#: The protocols that a request can choose; tables of other benchmarks have their own.
+CHOICES = ("paper", "modern")
 
 
 @dataclass(frozen=True)
@@ -176,7 +198,7 @@ def run_options(
         count = values.get("train_samples", reduction.samples)
         values["train_samples"] = min(count, reduction.samples)
         values["test_samples"] = reduction.samples
-    options = with_values(TASKS[table.task](), values, f"{table.name}, {row.name}")
+    options = with_values(KINDS[table.task](), values, f"{table.name}, {row.name}")
     given = {name: _parsed(word) for name, word in reduction.settings.items()}
     return with_values(options, given, "--set")
 

@@ -54,6 +54,18 @@ class BySize:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """The pairs of graphs behind a cell: how many, and the numbers of those told apart.
+
+    For `unreliable` ones the network also tells copies of one graph apart.
+    """
+
+    count: int
+    told_apart: tuple[int, ...]
+    unreliable: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Trial:
     """One candidate: its best value on the held-back graphs, or why there is none."""
 
@@ -89,7 +101,8 @@ class Choice:
 class Record:
     """The result of one cell of a table for one seed; `value` is on the test data.
 
-    `by_size` contains values on larger graphs, for tables that ask for them.
+    `by_size` contains values on larger graphs, for tables that ask for them; `pairs` the results
+    for pairs of graphs, which have no validation value.
     """
 
     table: str
@@ -116,6 +129,7 @@ class Record:
     search: Choice | None
     curves: Curves
     by_size: BySize | None = None
+    pairs: Pairs | None = None
 
     @property
     def cell_name(self) -> str:
@@ -155,8 +169,11 @@ def read_record(path: str | Path) -> Record:
     """Read a record; raises `InputError` for any other file."""
 
     def made(content: dict[str, Any]) -> Record:
-        search, by_size = content["search"], content.get("by_size")
+        search, by_size, pairs = (content.get(name) for name in ("search", "by_size", "pairs"))
+        validation = content["validation"]
         given = {
+            "validation": math.nan if validation is None else validation,
+            "pairs": None if pairs is None else Pairs(**_tuples(pairs)),
             "curves": Curves(**_columns(content["curves"])),
             "search": None if search is None else _choice(search),
             "by_size": None if by_size is None else BySize(**_columns(by_size)),
@@ -193,6 +210,10 @@ def _columns(content: dict[str, list[Any]]) -> dict[str, Any]:
         name: tuple(math.nan if value is None else value for value in values)
         for name, values in content.items()
     }
+
+
+def _tuples(content: dict[str, Any]) -> dict[str, Any]:
+    return {n: tuple(value) if isinstance(value, list) else value for n, value in content.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -27,13 +27,23 @@ class Cell:
 class Row:
     """One method: its network and its own settings.
 
-    `of` names another table that has the same row: it is trained there and shown in both.
+    `of` names another table that has the same row: it is trained there and shown in both. `seeds`
+    are in place of those of the table.
     """
 
     name: str
     model: str
     settings: dict[str, Any] = field(default_factory=dict)
     of: str = ""
+    seeds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Published:
+    """Numbers that others have published for a method, by the names of the cells."""
+
+    name: str
+    values: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,8 @@ class Table:
 
     If a protocol has no settings for a table, those of the table `like` apply. `ours` is the row
     that stands for SMP in summaries, '' if the rows are parts of one method. `protocol` is the only
-    one that the table is trained with, '' if the request decides.
+    one that the table is trained with, '' if the request decides. `seeds` are trained unless the
+    request names others. `published` rows are shown below ours.
     """
 
     name: str
@@ -71,6 +82,8 @@ class Table:
     like: str = ""
     ours: str = "SMP"
     protocol: str = ""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    published: tuple[Published, ...] = ()
 
     @property
     def cells(self) -> tuple[Cell, ...]:

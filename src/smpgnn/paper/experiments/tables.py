@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from smpgnn.errors import InputError, nearest
+from smpgnn.paper.experiments.brec_tables import BREC_TABLES
+from smpgnn.paper.experiments.counting_tables import COUNTING
 from smpgnn.paper.experiments.cycle_tables import CYCLES
 from smpgnn.paper.experiments.literal_tables import LITERAL
 from smpgnn.paper.experiments.property_tables import PROPERTIES
 from smpgnn.paper.experiments.table import Selection, Table
 from smpgnn.paper.experiments.zinc_tables import ZINC
 
-TABLES: dict[str, Table] = {table.name: table for table in (*CYCLES, *PROPERTIES, *ZINC, *LITERAL)}
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*CYCLES, *PROPERTIES, *ZINC, *LITERAL, *BREC_TABLES, *COUNTING)
+}
 
 SELECTIONS: dict[str, Selection] = {
     "training_curves": Selection(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from smpgnn.errors import InputError
+from smpgnn.paper.experiments.brec_options import BrecOptions
+from smpgnn.paper.experiments.brec_worker import perform_brec
 from smpgnn.paper.experiments.plan import Job
 from smpgnn.paper.experiments.protocol import settings_of
 from smpgnn.paper.experiments.records import (
@@ -60,6 +62,8 @@ def work(job: Job) -> Trained:
 
 def perform(job: Job) -> str:
     """Train a job, or resume it; write its records or trial, and return the result in words."""
+    if isinstance(job.options, BrecOptions):
+        return perform_brec(job)
     from smpgnn.paper.experiments.measures import scale_of
     from smpgnn.training.callbacks import Diverged
     from smpgnn.training.prepare import prepare

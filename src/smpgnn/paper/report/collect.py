@@ -12,7 +12,7 @@ from smpgnn.errors import InputError
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
 from smpgnn.paper.experiments.records import BySize, Choice, Record, read_records
-from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training
+from smpgnn.paper.experiments.table import Cell, Published, Row, Selection, Table, Training
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
 from smpgnn.paper.report.columns import Group, column_groups
@@ -102,6 +102,23 @@ class TableReport:
     def missing(self) -> tuple[str, ...]:
         """The names of the rows without a record."""
         return tuple(row.name for row in self.table.rows if row.name not in self._trained)
+
+    @property
+    def published(self) -> tuple[Published, ...]:
+        """What others have published, beside full runs only."""
+        return () if self.reduced else self.table.published
+
+    @property
+    def unreliable(self) -> str:
+        """The rows and seeds whose results for pairs of graphs do not count; '' if none."""
+        found = [
+            f"{row.name}, seed {record.seed}, {len(record.pairs.unreliable)} in {cell.label}"
+            for row in self.rows
+            for cell in self.table.cells[:-1]  # the last one has all pairs
+            for record in self.summary(row.name, cell.name).records
+            if record.pairs is not None and record.pairs.unreliable
+        ]
+        return f"Unreliable pairs: {'; '.join(found)}." if found else ""
 
     @property
     def _trained(self) -> set[str]:

@@ -13,7 +13,7 @@ refinement of its class is an upper bound.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from textwrap import fill
@@ -29,10 +29,14 @@ from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.paper.theory.families import FAMILIES, Family
+from smpgnn.paper.theory.given import OwnNetwork, given_families
 from smpgnn.paper.theory.graphs import topology
+from smpgnn.paper.theory.ladder import REFINEMENTS
 from smpgnn.paper.theory.programs import VARIANTS, Settings
-from smpgnn.paper.theory.refinement import REFINEMENTS, classes
+from smpgnn.paper.theory.refinement import told_apart
+from smpgnn.paper.theory.scale import rescaled
 from smpgnn.paper.theory.tables import Table, power, print_table
+from smpgnn.training.loader import plan_batches
 
 #: The refinement that bounds each network. None is known for the others: random identifiers and
 #: relational pooling are not functions of the graph alone, and junction trees see rings.
@@ -41,22 +45,25 @@ BOUND = {
     "smp-own-terms": "SMP",  # the own row has a colour of its own among those of a context
     # the colour of row (i, j) includes how many hops j is away from i
     **dict.fromkeys(("smp-local", "smp-local-own-terms"), "SMP"),
+    "smp-distance": "SMP",  # stable colours of contexts tell distances apart
+    "smp-inside": "SSWL",
+    "smp-inside-folklore": "local 2-FWL",
+    # (j, i) and (j, j), and the blocks of a graph, are known to the folklore refinement
+    **dict.fromkeys(("smp-mirror", "smp-product", "smp-block-product"), "2-FWL"),
+    **{f"smp-marks-{hops}": f"two marks ≤ {hops}" for hops in (1, 2, 3)},
     **dict.fromkeys(("mpnn", "fast-mpnn", "mpnn-sum", "gin", "gin-degree", "gat", "pna"), "1-WL"),
     "gated-gcn": "1-WL",
     **dict.fromkeys(("ppgn", "ring-gnn"), "2-FWL"),
     "dgn": "2-FWL",  # eigenprojections are polynomials of the Laplacian, which 2-FWL computes
 }
-#: Factor on fresh weights. They are uniform within 1/√fan-in and a ReLU halves the variance again,
-#: so differences would fade by √6 with every map; this factor keeps their scale.
-GAIN = 6**0.5
 #: A pair is distinguished if it differs this many times more than copies of one graph …
 FACTOR = 100.0
 #: … and more than this: several hundred times the precision of float64, for exact copies.
 FLOOR = 1e-13
 #: If copies differ by more, rounding is not the reason: the network is not invariant.
 LIMIT = 1e-8
-#: Graphs per batch: 64 graphs of 41 nodes have 10⁵ pairs of nodes.
-CHUNK = 64
+#: Pairs of nodes per batch: those of 12 graphs of 41 nodes.
+CHUNK = 20_000
 
 
 @dataclass(frozen=True)
@@ -96,11 +103,13 @@ class Report:
     """Everything that `smpgnn paper theory expressivity` finds.
 
     `networks` has the complete specification of each network, so that a record can be compared with
-    the program that made it.
+    the program that made it. `bounds` has its class, if it is known. The bound of a user's own
+    network is the first refinement that distinguishes all pairs that the network does.
     """
 
     settings: Settings
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    bounds: dict[str, str] = field(default_factory=dict)
     families: list[Size] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
@@ -112,6 +121,7 @@ class Report:
         return cls(
             Settings(**content["settings"]),
             content["networks"],
+            content["bounds"],
             [Size(**size) for size in content["families"]],
             [Reference(**reference) for reference in content["references"]],
             [Count(**count) for count in content["counts"]],
@@ -124,10 +134,11 @@ class Report:
 
 def measure(settings: Settings) -> Report:
     """Count the pairs; raises `AssertionError` if a network exceeds the bound of its class."""
-    networks = {model: network_spec(model, settings).to_dict() for model in settings.models}
-    report = Report(settings, networks)
-    for name in settings.families:
-        graphs = FAMILIES[name]()
+    networks = {model: _description(model, settings) for model in settings.models}
+    report = Report(settings, networks, {m: BOUND[m] for m in settings.models if m in BOUND})
+    possible = {model: list(REFINEMENTS) for model in settings.models if ":" in model}
+    families = {name: FAMILIES[name]() for name in settings.families}
+    for name, graphs in {**families, **given_families(settings.pairs)}.items():
         report.families.append(Size(name, graphs.text, len(graphs.graphs), len(graphs.pairs)))
         told = {kind: reference_pairs(graphs, kind) for kind in REFINEMENTS}
         report.references.extend(Reference(name, kind, len(pairs)) for kind, pairs in told.items())
@@ -136,19 +147,23 @@ def measure(settings: Settings) -> Report:
             gaps = relative_gaps(model, graphs, batches, settings)
             apart = gaps.told_apart()
             report.counts.append(gaps.count(model, name))
-            if apart is not None and model in BOUND:
+            if model in possible:
+                fits = [k for k in possible[model] if apart is not None and apart <= told[k]]
+                possible[model] = fits
+            elif apart is not None and model in BOUND:
                 beyond = apart - told[BOUND[model]]
                 assert not beyond, (
                     f"{model} distinguishes pairs {sorted(beyond)} of {name}, which "
                     f"{BOUND[model]} cannot"
                 )
+    report.bounds.update({model: kinds[0] for model, kinds in possible.items() if kinds})
     return report
 
 
 def reference_pairs(graphs: Family, refinement: str) -> set[tuple[int, int]]:
     """The pairs that a refinement distinguishes."""
-    kind = classes(graphs.graphs, REFINEMENTS[refinement])
-    return {(a, b) for a, b in graphs.pairs if kind[a] != kind[b]}
+    rows = REFINEMENTS[refinement]
+    return {(a, b) for a, b in graphs.pairs if told_apart(graphs.graphs[a], graphs.graphs[b], rows)}
 
 
 @dataclass(frozen=True)
@@ -184,7 +199,9 @@ def copies(graphs: Family, relabelings: int) -> list[Topology]:
     everything = list(graphs.graphs)
     for _ in range(relabelings):
         everything += [_shuffled(graph, generator) for graph in graphs.graphs]
-    return [topology(everything[k : k + CHUNK]) for k in range(0, len(everything), CHUNK)]
+    pairs = torch.tensor([len(graph) ** 2 for graph in everything])
+    parts = plan_batches(torch.arange(len(everything)), pairs, len(everything), CHUNK)
+    return [topology([everything[k] for k in part.tolist()]) for part in parts]
 
 
 def relative_gaps(
@@ -194,9 +211,9 @@ def relative_gaps(
     pairs = dict.fromkeys(graphs.pairs, 0.0)
     largest = 0.0
     for seed in range(settings.seeds):
-        network = random_network(model, graphs, settings, seed)
+        network = _called(model, graphs, settings, seed)
         with torch.no_grad():
-            parts = [network(None, batch.edge_index, None, batch.batch) for batch in batches]
+            parts = [network(batch) for batch in batches]
         out = torch.cat(parts).view(settings.relabelings + 1, len(graphs.graphs), -1)
         if not out.isfinite().all():
             raise InputError(f"{model}: its outputs are not finite; take fewer layers.")
@@ -220,17 +237,27 @@ def network_spec(model: str, settings: Settings) -> NetworkSpec:
     return NetworkSpec(graph_outputs=settings.width, options=options)
 
 
+def _description(model: str, settings: Settings) -> dict[str, Any]:
+    return {"function": model} if ":" in model else network_spec(model, settings).to_dict()
+
+
+def _called(
+    model: str, graphs: Family, settings: Settings, seed: int
+) -> Callable[[Topology], Tensor]:
+    """What gives one row per graph, with fresh weights."""
+    if ":" in model:
+        torch.manual_seed(seed)
+        return OwnNetwork(model)
+    network = random_network(model, graphs, settings, seed)
+    return lambda batch: network(None, batch.edge_index, None, batch.batch)
+
+
 def random_network(model: str, graphs: Family, settings: Settings, seed: int) -> nn.Module:
     """The network with fresh weights for the graphs of a family, in float64 and eval mode."""
     most = max(len(graph) for graph in graphs.graphs)
     spec = replace(network_spec(model, settings), max_nodes=most)
     torch.manual_seed(seed)
-    network = spec.build().double().eval()
-    with torch.no_grad():
-        for weight in network.parameters():
-            if weight.dim() > 1:
-                weight.mul_(GAIN)
-    return network
+    return rescaled(spec.build().double().eval())
 
 
 def _relative(first: Tensor, second: Tensor) -> Tensor:
@@ -253,17 +280,17 @@ def size_table(report: Report) -> Table:
     return [["family", "graphs", "pairs", "what they are"], *rows]
 
 
-def count_table(report: Report) -> Table:
+def count_table(report: Report, *, refinements: bool = True) -> Table:
     """Pairs distinguished by every refinement and network, with the bound of the network."""
     families = [size.family for size in report.families]
     rows: list[list[object]] = [["pairs", "", *(size.pairs for size in report.families)]]
-    for kind in REFINEMENTS:
+    for kind in REFINEMENTS if refinements else ():
         told = [one.told_apart for one in report.references if one.refinement == kind]
         rows.append([f"{kind} refinement", "", *told])
     for model in report.settings.models:
         counts = [count.told_apart for count in report.counts if count.model == model]
         cells = ["not invariant" if count is None else count for count in counts]
-        rows.append([model, BOUND.get(model, "–"), *cells])
+        rows.append([model, report.bounds.get(model, "–"), *cells])
     return [["", "bound", *families], *rows]
 
 

@@ -12,8 +12,9 @@ import networkx as nx
 
 from smpgnn.errors import InputError
 from smpgnn.paper.theory.graphs import all_graphs, rook, shrikhande
+from smpgnn.paper.theory.ladder import color_refinement
 from smpgnn.paper.theory.programs import FAMILY_NAMES
-from smpgnn.paper.theory.refinement import classes, color_refinement
+from smpgnn.paper.theory.refinement import classes
 
 #: Chord lengths of the circular skip links of Murphy et al. (2019), on 41 nodes.
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)

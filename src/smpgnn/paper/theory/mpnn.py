@@ -18,7 +18,8 @@ from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
 from smpgnn.models import MPNN
 from smpgnn.paper.theory.graphs import topology
-from smpgnn.paper.theory.refinement import classes, color_refinement
+from smpgnn.paper.theory.ladder import color_refinement
+from smpgnn.paper.theory.refinement import classes
 from smpgnn.paper.theory.tables import Table, power, print_table
 
 #: The largest difference, in float64, that counts as none.

@@ -37,11 +37,23 @@ def load(name: str) -> Callable[..., None]:
 #: The families of graphs that `expressivity` measures, constructed in `families`.
 FAMILY_NAMES = ("regular", "csl", "cfi", "strongly-regular", "atlas")
 _LOCAL = {"model": "smp", "identifiers": "local", "features": "row"}
+#: The rows of the family start from distances, without which differences fade beyond rounding.
+_FAMILY = {"model": "smp", "first_rows": ("distance",), "context_radius": 20}
 #: Variants of SMP that it measures beside the networks of the catalogue, as training options.
 VARIANTS: dict[str, dict[str, Any]] = {
     "smp-own-terms": {"model": "smp", "own_terms": True},
     "smp-local": _LOCAL,  # the contexts of `smpgnn train zinc`
     "smp-local-own-terms": {**_LOCAL, "own_terms": True},  # those of `smpgnn train molecules`
+    "smp-distance": _FAMILY,
+    "smp-inside": {**_FAMILY, "terms": ("inside",)},
+    "smp-inside-folklore": {**_FAMILY, "terms": ("inside", "folklore")},
+    "smp-mirror": {**_FAMILY, "terms": ("mirror",)},
+    "smp-block-product": {**_FAMILY, "terms": ("block-product",)},
+    "smp-product": {**_FAMILY, "terms": ("product",)},
+    **{
+        f"smp-marks-{hops}": {**_FAMILY, "identifiers": "pairs", "pair_distance": hops}
+        for hops in (1, 2, 3)
+    },
 }
 NETWORK_NAMES = (*CONTEXTS, *VARIANTS, *(name for name in MODELS if name not in CONTEXTS))
 NORMS = ("layer", "none")
@@ -52,8 +64,9 @@ class Settings:
     """What `expressivity` measures, and how.
 
     Args:
-        models: names from `NETWORK_NAMES`.
+        models: names from `NETWORK_NAMES`, or module:function for your own (`given.OwnNetwork`).
         families: names from `FAMILY_NAMES`.
+        pairs: files of further pairs (`data.brec.read_pairs`).
         seeds: number of random initialisations; a pair counts if one of them distinguishes it.
         relabelings: relabelled copies of every graph.
         layers, width, readout: of the networks.
@@ -63,6 +76,7 @@ class Settings:
 
     models: tuple[str, ...] = NETWORK_NAMES
     families: tuple[str, ...] = FAMILY_NAMES
+    pairs: tuple[str, ...] = ()
     seeds: int = 5
     relabelings: int = 3
     layers: int = 6
@@ -71,7 +85,7 @@ class Settings:
     readout: str = "mean"
 
     def __post_init__(self) -> None:
-        _check_names("models", self.models, NETWORK_NAMES)
+        _check_names("models", [name for name in self.models if ":" not in name], NETWORK_NAMES)
         _check_names("families", self.families, FAMILY_NAMES)
         _check_names("norm", [self.norm], NORMS)
         _check_names("readout", [self.readout], READOUTS)

@@ -23,7 +23,8 @@ from smpgnn.paper.theory.graphs import (
     shrikhande,
     undirected,
 )
-from smpgnn.paper.theory.refinement import classes, color_refinement
+from smpgnn.paper.theory.ladder import color_refinement
+from smpgnn.paper.theory.refinement import classes
 from smpgnn.paper.theory.tables import power, print_table
 from smpgnn.paper.theory.three_steps import Channels, Decoded, FirstLayer, ThreeStepLayer, decode
 from smpgnn.paper.theory.warm_up import receptive_fields

@@ -1,149 +1,124 @@
 r"""Refinements: exact upper bounds on what networks can distinguish.
 
-A refinement colours nodes, or pairs of nodes, of all graphs to be compared and refines the colours
-until none splits any more. Colours number the different signatures, without hash collisions. Graphs
-are padded with absent nodes to the size of the largest; absent nodes have a colour of their own.
-Two graphs are *distinguished* if some colour occurs a different number of times in them.
+A refinement colours the *rows* of all graphs to be compared: nodes, pairs of nodes, or a node and
+two marks. In every round a row receives multisets of colours, and its new colour numbers its old
+one together with these, until no colour splits any more. Two graphs are *distinguished* if some
+colour occurs a different number of times in them. Which multisets a row receives is all that
+tells refinements apart (`smpgnn.paper.theory.ladder`): lists of indices, as in the layers.
 
 A layer computes a row from no more than a round of its refinement uses, so a network cannot
 distinguish what the refinement does not. One input is not local: the average degree of the graph
 (and n in means). It adds nothing. Graphs with equal colours have equal numbers of nodes and equal
 degrees, hence equal averages, and for a fixed average all rows are functions of the colours.
 
-Shapes: G graphs with at most N nodes; colours [G, N] of nodes or [G, N, N] of pairs.
+Shapes: R rows of all graphs together, one graph after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import networkx as nx
-import torch
-from torch import Tensor
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from smpgnn.paper.theory.graphs import adjacency_matrix
-
-Refinement = Callable[[Sequence[nx.Graph]], Tensor]
+Colors = NDArray[np.int64]
 
 
-def color_refinement(graphs: Sequence[nx.Graph]) -> Tensor:
-    r"""Colour refinement (1-WL), the bound of message passing on node features.
+@dataclass(frozen=True, eq=False)
+class Multisets:
+    """Multisets of colours: of the rows in `index`, −1 for none, or of pairs with `second`.
 
-    .. math:: c'(i) = \bigl(c(i),\ \{\!\{c(k): k \in N_i\}\!\}\bigr)
-
-    Shapes: returns [G, N].
+    Shapes: index, second [K, W]; group [R], the multiset that each row receives; without it K = R.
     """
-    adjacent, present = _padded(graphs)
 
-    def signatures(color: Tensor) -> Tensor:
-        neighbors = _multisets(adjacent, color.unsqueeze(1))
-        return torch.cat([color.unsqueeze(2), neighbors], dim=2)
-
-    return _stable_colors(present.long(), signatures)
+    index: NDArray[np.int32]
+    second: NDArray[np.int32] | None = None
+    group: NDArray[np.int32] | None = None
 
 
-def smp_refinement(graphs: Sequence[nx.Graph]) -> Tensor:
-    r"""The refinement of local contexts, the bound of SMP: c(i, j) is the colour of U_i[j, :].
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of some graphs, their first colours, and what they receive in each round.
 
-    .. math::
-        c^{(0)}(i, j) = 1[i = j], \qquad
-        c'(i, j) = \bigl(c(i, j),\ \{\!\{c(k, j): k \in N_i\}\!\},\
-                   \{\!\{c(i, k): k \in V\}\!\},\ 1[i = j]\bigr)
-
-    No default or fast SMP can exceed it. The first context is U_i[j] = 1[i = j]. The set map
-    computes row j of context i from U_i[j], the mean of all rows of U_i, and whether i = j: one
-    round has all of these. A message combines row j of i with row j of a neighbour k, the
-    aggregation sums over the neighbours, and the update uses row j only: a second round has these.
-    So with two rounds per layer, equal colours imply equal rows, after any number of layers. Norms
-    and residuals act row by row. Extractors read own rows, means and maxima of rows, all of which
-    the final colours determine. Contexts of 'neighborhood' identifiers hold the same rows.
-
-    This bounds the layers of section 4, not the framework of section 3: a message that compares
-    all rows of U_i with those of U_k may distinguish more, and the layers of Theorem 2 do.
-
-    Shapes: returns [G, N, N].
+    Shapes: first [R]; ptr [G + 1], where the rows of each graph start.
     """
-    adjacent, present = _padded(graphs)
-    own = torch.eye(present.size(1), dtype=torch.long).expand(adjacent.shape)
 
-    def signatures(color: Tensor) -> Tensor:
-        neighbors = _multisets(adjacent.unsqueeze(2), color.transpose(1, 2).unsqueeze(1))
-        context = _numbered(color.sort(dim=2).values)
-        both = torch.stack([color, context.unsqueeze(2).expand_as(color), own], dim=3)
-        return torch.cat([both, neighbors], dim=3)
-
-    return _stable_colors(_pairs(present, own), signatures)
+    first: Colors
+    ptr: NDArray[np.int64]
+    received: tuple[Multisets, ...]
 
 
-def folklore_refinement(graphs: Sequence[nx.Graph]) -> Tensor:
-    r"""Folklore refinement of pairs (2-FWL, as powerful as 3-WL), the bound of PPGN and Ring-GNN.
-
-    .. math::
-        c^{(0)}(i, j) = \bigl(1[i = j], A_{ij}\bigr), \qquad
-        c'(i, j) = \bigl(c(i, j),\ \{\!\{(c(i, k), c(k, j)): k \in V\}\!\}\bigr)
-
-    It is at least as fine as the refinement of contexts: c(i, k) tells whether k is a neighbour of
-    i, so the multisets of SMP can be read off.
-
-    Shapes: returns [G, N, N].
-    """
-    adjacent, present = _padded(graphs)
-    first = torch.eye(present.size(1), dtype=torch.long) + 2 * adjacent
-
-    def signatures(color: Tensor) -> Tensor:
-        through = color.unsqueeze(2) * (color.max() + 1) + color.transpose(1, 2).unsqueeze(1)
-        return torch.cat([color.unsqueeze(3), through.sort(dim=3).values], dim=3)
-
-    return _stable_colors(_pairs(present, first), signatures)
-
-
-REFINEMENTS: dict[str, Refinement] = {
-    "1-WL": color_refinement,
-    "SMP": smp_refinement,
-    "2-FWL": folklore_refinement,
-}
+Refinement = Callable[[Sequence[nx.Graph]], Rows]
 
 
 def classes(graphs: Sequence[nx.Graph], refinement: Refinement) -> list[int]:
     """A number for each graph; equal numbers if the refinement cannot distinguish them."""
-    colors: list[int] = _numbered(refinement(graphs).flatten(1).sort(dim=1).values).tolist()
-    return colors
-
-
-def _stable_colors(color: Tensor, signatures: Callable[[Tensor], Tensor]) -> Tensor:
-    """Replace colours by the numbers of their signatures until no colour splits any more."""
-    color, count = _numbered(color.unsqueeze(-1)), 0
-    while int(color.max()) + 1 > count:
-        count = int(color.max()) + 1
-        color = _numbered(signatures(color))
-    return color
-
-
-def _multisets(chosen: Tensor, values: Tensor) -> Tensor:
-    """The chosen values along the last dimension, sorted, after −1 for each that is not chosen."""
-    return torch.where(chosen, values, -1).sort(dim=-1).values
-
-
-def _numbered(signatures: Tensor) -> Tensor:
-    """Equal signatures, along the last dimension, get equal numbers 0, 1, …"""
+    found = [np.sort(colors) for colors in stable_colors(graphs, refinement)]
     number: dict[bytes, int] = {}
-    rows = signatures.flatten(0, -2).numpy()
-    found = [number.setdefault(row.tobytes(), len(number)) for row in rows]
-    return torch.tensor(found).view(signatures.shape[:-1])
+    return [number.setdefault(colors.tobytes(), len(number)) for colors in found]
 
 
-def _padded(graphs: Sequence[nx.Graph]) -> tuple[Tensor, Tensor]:
-    """Adjacency matrices [G, N, N] and which nodes are present [G, N], both bool."""
-    most = max(len(graph) for graph in graphs)
-    adjacent = torch.zeros(len(graphs), most, most, dtype=torch.bool)
-    present = torch.zeros(len(graphs), most, dtype=torch.bool)
-    for number, graph in enumerate(graphs):
-        n = len(graph)
-        adjacent[number, :n, :n] = adjacency_matrix(graph) > 0
-        present[number, :n] = True
-    return adjacent, present
+def stable_colors(graphs: Sequence[nx.Graph], refinement: Refinement) -> list[Colors]:
+    """The final colours of the rows of each graph; equal numbers are equal colours."""
+    rows = refinement(graphs)
+    *_, colors = _rounds(rows)
+    return np.split(colors, rows.ptr[1:-1])
 
 
-def _pairs(present: Tensor, first: Tensor) -> Tensor:
-    """The first colours of pairs of nodes, −1 where one is absent."""
-    return torch.where(present.unsqueeze(2) & present.unsqueeze(1), first, -1)
+def told_apart(first: nx.Graph, second: nx.Graph, refinement: Refinement) -> bool:
+    """Whether the refinement distinguishes two graphs; it stops as soon as it does."""
+    if len(first) != len(second):
+        return True
+    rows = refinement([first, second])
+    border = rows.ptr[1]
+    if 2 * border != len(rows.first):
+        return True
+    for colors in _rounds(rows):
+        size = int(colors.max()) + 1
+        counts = np.bincount(colors[:border], minlength=size)
+        if not np.array_equal(counts, np.bincount(colors[border:], minlength=size)):
+            return True
+    return False
+
+
+def _rounds(rows: Rows) -> Iterator[Colors]:
+    """The colours after 0, 1, … rounds, until none splits any more."""
+    colors = _numbered(rows.first[:, None])
+    count, before = int(colors.max()) + 1, 0
+    yield colors
+    while count > before:
+        colors = _numbered(np.stack([colors, *(_received(colors, m) for m in rows.received)], 1))
+        count, before = int(colors.max()) + 1, count
+        yield colors
+
+
+def _received(colors: Colors, multisets: Multisets) -> Colors:
+    """The number of the multiset that each row receives, [R]."""
+    padded = np.append(colors, -1)
+    values = padded[multisets.index]
+    if multisets.second is not None:
+        values = values * len(padded) + padded[multisets.second]
+    values.sort(axis=1)
+    numbers = _numbered(values)
+    return numbers if multisets.group is None else numbers[multisets.group]
+
+
+def _numbered(values: Colors) -> Colors:
+    """Equal rows get equal numbers 0, 1, …, [K, W] to [K].
+
+    Rows are told apart by a random hash, and rows of one hash are compared, so no two different
+    rows ever share a number.
+    """
+    random = np.random.default_rng(0)
+    while True:
+        key = np.zeros(len(values), dtype=np.uint64)
+        for column in values.T:
+            key += column.astype(np.uint64) * random.integers(2**63, dtype=np.uint64)
+        number = pd.factorize(key)[0]
+        example = np.empty(len(values), dtype=np.int64)
+        example[number[::-1]] = np.arange(len(values))[::-1]
+        if np.array_equal(values[example[number]], values):
+            return number
