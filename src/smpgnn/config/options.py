@@ -200,6 +200,7 @@ class TableOptions(TrainOptions):
     )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
     task: str = option("auto", DATA, "type of task", ("auto", "regression", "classification"))
+    log_target: bool = option(False, DATA, "learn log10 of targets that are positive numbers")
     split: str = option("random", DATA, "how to split the data", SPLITS)
     split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")

@@ -27,7 +27,7 @@ from smpgnn.data.targets import TargetSpec, place
 from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
 from smpgnn.training.own_splits import Basis, basis_column, overlap, split_nodes, split_rows
-from smpgnn.training.own_task import own_task
+from smpgnn.training.own_task import exact_targets, own_task
 from smpgnn.training.prepare import SPLITS, Prepared, assemble
 from smpgnn.training.run_data import RunData, SplitTable
 
@@ -76,14 +76,20 @@ def molecules(
         frame = read_table(options.path, columns, separator=options.separator or None)
     else:
         frame = select_columns(data, columns, source)
-    targets = parse_targets(frame, options.targets, options.task, source=source)
+    targets = parse_targets(
+        frame,
+        options.targets,
+        _same_task(options, saved),
+        log10=options.log_target,
+        source=source,
+    )
     smiles = frame[options.smiles_column].tolist()
     weight = None
     if options.weight_column:
         weight = read_weights(frame[options.weight_column], source)
     content = Content(
         source,
-        smiles_fingerprint(smiles, targets.values, targets.spec, weight, options.weight_column),
+        smiles_fingerprint(smiles, targets, weight, options.weight_column),
         lambda row: place(frame, row),
     )
     if saved is not None:
@@ -101,6 +107,7 @@ def molecules(
         replace(
             found.store,
             y=targets.values[found.index].float(),
+            side=None if targets.side is None else targets.side[found.index],
             weight=None if weight is None else weight[found.index].float(),
         ),
         targets.spec,
@@ -126,6 +133,18 @@ def table_columns_of(options: MoleculesOptions, by: str = "") -> list[str]:
     return [*columns, weight] if weight and weight not in columns else columns
 
 
+def _same_task(options: TableOptions, saved: RunData | None) -> str:
+    """The type of task; a run whose targets were all numbers goes on with numbers.
+
+    Earlier versions took columns of two different numbers for classes only if all were.
+    """
+    if options.task == "auto" and saved is not None:
+        columns = [name for name in saved.fingerprint.columns if name.startswith("target '")]
+        if columns and not any(" with the classes " in name for name in columns):
+            return "regression"
+    return options.task
+
+
 def graphs(
     options: GraphsOptions, saved: RunData | None, *, own: OwnSplit | None = None
 ) -> Prepared:
@@ -145,7 +164,8 @@ def graphs(
         labels=options.labels or None,
         target=options.targets or None,
         level=cast(Any, options.level),
-        task=options.task,
+        task=_same_task(options, saved),
+        log10=options.log_target,
     )
     if table.schema.targets is None:
         raise InputError(
@@ -270,8 +290,7 @@ def _own_data(
         splits = Splits(*(store.select(part) for part in split))
         table = SplitTable.of_rows(split, rows)
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
-        target = part.y if level == "graph" else part.y_node
-        if bool(target.isnan().all()):
+        if bool(exact_targets(part, level).isnan().all()):
             raise InputError(
                 f"{options_source(options)}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
