@@ -219,6 +219,13 @@ class MoleculesOptions(TableOptions):
 
     path: str = option("", DATA, "CSV or Parquet file")
     smiles_column: str = option("smiles", DATA, "name of the SMILES column")
+    standardize: bool = option(
+        False, DATA, "use the largest organic fragment of each molecule, neutralised"
+    )
+    replicates: str = option(
+        "keep", DATA, "rows of one molecule: keep them in one split, or average them",
+        ("keep", "mean"),
+    )  # fmt: skip
     separator: str = option("", DATA, "separator of a CSV file; default: detected", advanced=True)
     # own_terms improves results here but not on ZINC, whose atoms have few features:
     # docs/training.md

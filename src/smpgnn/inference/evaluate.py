@@ -94,7 +94,7 @@ def _molecules(
     from smpgnn.data.tables import read_table, select_columns
 
     spec = target_spec(model.task)
-    column = model.smiles_column(smiles_column)
+    column = model.smiles_column(smiles_column, path)
     source, columns = "data", [column, *spec.names]
     if isinstance(path, str | Path):
         source, frame = str(path), read_table(path, columns, separator=separator)

@@ -22,10 +22,12 @@ from smpgnn.data.fingerprint import (
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
+from smpgnn.data.summary import DataSummary, summarize
 from smpgnn.data.tables import select_columns
-from smpgnn.data.targets import TargetSpec, place
+from smpgnn.data.targets import Targets, TargetSpec, place
 from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
+from smpgnn.training.own_molecules import molecule_rows
 from smpgnn.training.own_splits import Basis, basis_column, overlap, split_nodes, split_rows
 from smpgnn.training.own_task import exact_targets, own_task
 from smpgnn.training.prepare import SPLITS, Prepared, assemble
@@ -94,35 +96,37 @@ def molecules(
     )
     if saved is not None:
         saved.check(content)
-    found = MoleculeFeaturizer().featurize(smiles)
+    found = MoleculeFeaturizer(standardize=options.standardize).featurize(smiles)
     if len(found.store) == 0:
         first = next(iter(found.errors.values()))
         raise InputError(
             f"{source}: no row of column '{options.smiles_column}' is a molecule "
             f"(first: {first}): check --smiles-column."
         )
-    kept = found.index.tolist()
+    split = None if own is None else own(len(frame))
+    basis = Basis(
+        source,
+        frame[by].iloc[found.index.tolist()] if by else None,
+        smiles=found.smiles,
+        rows_alone=old,
+    )
+    new = smiles if saved is None else None
+    chosen = molecule_rows(options, found, targets, weight, basis, content.place, new, split)
+    inputs: dict[str, Any] = {"kind": "molecules", "smiles_column": options.smiles_column}
+    if options.standardize:
+        inputs["standardize"] = True
     return _own_data(
         options,
-        replace(
-            found.store,
-            y=targets.values[found.index].float(),
-            side=None if targets.side is None else targets.side[found.index],
-            weight=None if weight is None else weight[found.index].float(),
-        ),
+        chosen.store,
         targets.spec,
         content,
-        {"kind": "molecules", "smiles_column": options.smiles_column},
+        inputs,
         saved,
-        rows=found.index,
-        own=None if own is None else own(len(frame)),
-        basis=Basis(
-            source,
-            frame[by].iloc[kept] if by else None,
-            smiles=[smiles[row] for row in kept],
-            rows_alone=old,
-        ),
-        notes=left_out(found, frame, source),
+        rows=chosen.rows,
+        own=split,
+        basis=chosen.basis,
+        notes=(*left_out(found, frame, source), *chosen.notes),
+        summary=chosen.summary,
     )
 
 
@@ -229,8 +233,22 @@ def prepare_store(
     if saved is not None:
         saved.check(content)
     basis = Basis(getattr(options, "labels", "") or options_source(options), column)
+    summary = None
+    if saved is None:
+        values = store.y if store.y_node is None else store.y_node
+        assert values is not None
+        summary = DataSummary(len(store), 0, summarize(Targets(values, targets, store.side)))
     return _own_data(
-        options, store, targets, content, source, saved, own=own, basis=basis, notes=notes
+        options,
+        store,
+        targets,
+        content,
+        source,
+        saved,
+        own=own,
+        basis=basis,
+        notes=notes,
+        summary=summary,
     )
 
 
@@ -257,12 +275,14 @@ def _own_data(
     rows: Tensor | None = None,
     own: SplitTable | None = None,
     notes: tuple[str, ...] = (),
+    summary: DataSummary | None = None,
 ) -> Prepared:
     """Split the user's own data, as saved, as given from Python or anew; choose task and network.
 
     `rows` [G] are the rows of the data from which the graphs come; default: one each.
     """
     level = "node" if store.y is None else "graph"
+    notes = (*notes, *(() if summary is None else summary.lines()))
     rows = torch.arange(len(store)) if rows is None else rows
     fixed = own if saved is None else saved.splits
     by_node = level == "node" and len(store) < 3 and basis.column is None
@@ -304,7 +324,7 @@ def _own_data(
         edge_features=options.edge_features,
         notes=(*notes, *about),
     )
-    return replace(prepared, own=content, table=table)
+    return replace(prepared, own=content, table=table, summary=summary)
 
 
 def options_source(options: TableOptions) -> str:

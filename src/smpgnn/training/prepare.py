@@ -22,6 +22,7 @@ from smpgnn.config.options import (
 from smpgnn.data.base import Splits
 from smpgnn.data.fingerprint import Content, splits_fingerprint
 from smpgnn.data.graph_schema import Attribute, GraphSchema
+from smpgnn.data.summary import DataSummary
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.run_data import RunData, SplitTable
 from smpgnn.training.tasks import Classification, GraphProperties, Regression, Task
@@ -42,6 +43,7 @@ class Prepared:
         notes: messages for the user: rows left out, sizes of the splits.
         own: the content of the user's own data.
         table: the split of each row of the user's own data.
+        summary: of the user's own data, for a new run.
     """
 
     splits: Splits
@@ -51,6 +53,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     own: Content | None = None
     table: SplitTable | None = None
+    summary: DataSummary | None = None
 
     def content(self, source: str) -> Content:
         """A fingerprint of the data; `source` names a built-in data set."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -119,10 +119,11 @@ class SplitTable:
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """The data of a run at its start."""
+    """The data of a run at its start; `summary` has the plain values of a `DataSummary`."""
 
     fingerprint: Fingerprint
     splits: SplitTable
+    summary: dict[str, Any] | None = None
 
     def check(self, content: Content) -> None:
         """Refuse data that differ from those of the run."""
