@@ -130,8 +130,8 @@ def _end(lines: list[str]) -> int:
 
 def _properties(lines: list[str]) -> Iterator[tuple[str, str]]:
     """The names and values of the properties of a record, '> <name>' and the lines below."""
-    name, value = "", list[str]()
-    for line in [*lines[_end(lines) :], ""]:
+    name, value, end = "", list[str](), _end(lines)
+    for line in [*lines[4 if end == len(lines) else end :], ""]:
         if name and not line.strip():
             yield name, "\n".join(value).strip()
             name, value = "", []

@@ -13,7 +13,7 @@ from torch import Tensor
 from smpgnn.data.targets import Targets, TargetSpec, exact
 from smpgnn.errors import shown
 
-_UNIT = re.compile(r".*[\[(]([^\[\]()]+)[\])]\s*")
+_UNIT = re.compile(r".*(?:\[([^\[\]]+)\]|\s\(([^()]+)\))\s*", re.DOTALL)
 #: Classes that a line shows.
 _MOST = 6
 
@@ -89,9 +89,9 @@ class DataSummary:
 
 
 def unit_of(name: str) -> str:
-    """The unit in brackets at the end of a column's name: 'nM' of 'IC50 [nM]'."""
+    """The unit in brackets at the end of a column's name: 'nM' of 'IC50 [nM]' or 'IC50 (nM)'."""
     found = _UNIT.fullmatch(name)
-    return found[1].strip() if found else ""
+    return (found[1] or found[2]).strip() if found else ""
 
 
 def summarize(targets: Targets) -> dict[str, TargetSummary]:
