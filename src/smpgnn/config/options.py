@@ -219,9 +219,7 @@ class MoleculesOptions(TableOptions):
 
     path: str = option("", DATA, "CSV, Parquet, SDF or Mol file")
     smiles_column: str = option("smiles", DATA, "name of the SMILES column")
-    standardize: bool = option(
-        False, DATA, "use the largest organic fragment, neutralised"
-    )
+    standardize: bool = option(False, DATA, "use the largest organic fragment, neutralised")
     replicates: str = option(
         "keep", DATA, "rows of one molecule: keep them in one split, or average them",
         ("keep", "mean"),

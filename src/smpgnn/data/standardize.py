@@ -37,6 +37,6 @@ def standardized(text: object) -> tuple[str, str]:
 def _tools() -> tuple[Any, Any]:
     from rdkit.Chem.MolStandardize import rdMolStandardize
 
-    settings = rdMolStandardize.CleanupParameters()
+    settings: Any = rdMolStandardize.CleanupParameters()
     settings.preferOrganic = True
     return rdMolStandardize.LargestFragmentChooser(settings), rdMolStandardize.Uncharger()

@@ -118,7 +118,7 @@ def _summary(targets: Targets, name: str, number: int, values: Tensor) -> Target
         counts |= {"above": int((side > 0).sum()), "below": int((side < 0).sum())}
     if known.numel():
         found = known.double().numpy()
-        statistics = {"low": np.min, "median": np.median, "high": np.max, "mean": np.mean}
-        counts |= {key: float(of(found)) for key, of in statistics.items()}
-        counts["deviation"] = float(np.std(found))
+        counts |= {"low": float(found.min()), "median": float(np.median(found))}
+        counts |= {"high": float(found.max()), "mean": float(found.mean())}
+        counts["deviation"] = float(found.std())
     return TargetSummary("regression", **counts, unit=unit_of(name), log10=spec.log10)

@@ -60,15 +60,20 @@ class MixedTargets(OneLevelTask):
 
     def _pieces(self, batch: GraphBatch) -> Iterator[tuple[OneLevelTask, GraphBatch, slice]]:
         """Each task, the batch with its target only, and its outputs."""
-        start = 0
-        for number, part in enumerate(self.parts):
+        for number, (part, columns) in enumerate(self._columns()):
             own = slice(number, number + 1)
             cut = {
                 name: value[:, own]
                 for name in ("y", "y_node", "side")
                 if (value := getattr(batch, name)) is not None
             }
-            yield part, replace(batch, **cut), slice(start, start + part.outputs)
+            yield part, replace(batch, **cut), columns
+
+    def _columns(self) -> Iterator[tuple[OneLevelTask, slice]]:
+        """Each task and its outputs."""
+        start = 0
+        for part in self.parts:
+            yield part, slice(start, start + part.outputs)
             start += part.outputs
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
@@ -90,11 +95,9 @@ class MixedTargets(OneLevelTask):
 
     def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
         found: dict[str, dict[str, Tensor]] = {name: {} for name in self.metric_names}
-        widths = [part.outputs for part in self.parts]
-        pieces = zip(self.parts, values.split(widths, dim=1), target.split(1, dim=1), strict=True)
-        for part, mine, wanted in pieces:
+        for number, (part, columns) in enumerate(self._columns()):
             (name,) = part.target_names()
-            own = part.measures(mine, wanted)
+            own = part.measures(values[:, columns], target[:, number : number + 1])
             if isinstance(part, Regression) and "rmse" in own:
                 own["relative_error"] = own["rmse"] / part.scale[0]
             elif "auc" in own:
@@ -121,17 +124,17 @@ class MixedTargets(OneLevelTask):
         return free_names([name for part in self.parts for name in part.score_names()])
 
     def scores(self, output: Tensor) -> Tensor:
-        return torch.cat([part.scores(own) for part, own in self._outputs(output)], dim=1)
+        return torch.cat(
+            [part.scores(output[:, columns]) for part, columns in self._columns()], dim=1
+        )
 
     def columns(self) -> list[str]:
         return free_names([name for part in self.parts for name in part.columns()])
 
     def predict(self, output: Tensor) -> list[list[Any]]:
-        return _side_by_side([part.predict(own) for part, own in self._outputs(output)])
-
-    def _outputs(self, output: Tensor) -> Iterator[tuple[OneLevelTask, Tensor]]:
-        widths = [part.outputs for part in self.parts]
-        return zip(self.parts, output.split(widths, dim=1), strict=True)
+        return _side_by_side(
+            [part.predict(output[:, columns]) for part, columns in self._columns()]
+        )
 
     def target_names(self) -> list[str]:
         return [name for part in self.parts for name in part.target_names()]
@@ -140,7 +143,9 @@ class MixedTargets(OneLevelTask):
         return _side_by_side([part.shown_targets(own) for part, own, _ in self._pieces(batch)])
 
     def metric_groups(self) -> list[tuple[tuple[str, ...], list[str]]]:
-        groups = [(("relative_error",), self.target_names())]
+        groups: list[tuple[tuple[str, ...], list[str]]] = [
+            (("relative_error",), self.target_names())
+        ]
         for kind in (Regression, Classification):
             parts = [part for part in self.parts if isinstance(part, kind)]
             names = [name for part in parts for name in part.target_names()]

@@ -86,7 +86,7 @@ class Regression(OneLevelTask):
         wanted = torch.stack([(part - mean) / scale for part, mean, scale in parts], dim=1)
         gap = output - torch.where(known, wanted, output.detach())
         if batch.side is not None:
-            gap = torch.where(gap * batch.side > 0, 0.0, gap)  # on the right side of a bound
+            gap = gap.masked_fill(gap * batch.side > 0, 0.0)  # on the right side of a bound
         gap = gap.abs()
         if self.objective == "mse":
             gap = gap.square()
