@@ -19,9 +19,11 @@ from torch.nn import functional as F
 import smpgnn
 from smpgnn.config.metrics import METRICS
 from smpgnn.config.options import MoleculesOptions
+from smpgnn.data.graphs import read_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.prepare import Prepared, prepare
+from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import load_model
 from smpgnn.training.tasks import (
     Classification,
@@ -302,3 +304,32 @@ def test_logarithms_are_learned_and_predictions_are_not(tmp_path: Path) -> None:
     both = prepared(tmp_path, table(), "dose [mg]", "toxic", log_target=True).task
     assert isinstance(both, MixedTargets)
     assert both.units() == "The metrics of dose [mg] are those of log10."
+
+
+def test_runs_of_earlier_versions_go_on_with_numbers(tmp_path: Path) -> None:
+    """They took a column of two numbers for numbers, beside other numbers."""
+    made = train(tmp_path, ["size", "toxic"], task="regression", epochs=1)
+    config = made.folder / "config.yaml"
+    config.write_text(config.read_text().replace("task: regression", "task: auto"))
+    folder = RunFolder(made.folder)
+    again = prepare(folder.read_options(), folder.read_data())
+    assert again.task == made.saved.task
+    assert isinstance(prepare(folder.read_options()).task, MixedTargets)
+
+
+def test_bounds_of_graphs(tmp_path: Path) -> None:
+    nodes = [{"id": k, "v": float(k), "w": f"{k}.5" if k else ">2"} for k in range(3)]
+    edges = [{"source": 0, "target": 1}, {"source": 1, "target": 2}]
+    text = "\n".join(json.dumps({"nodes": nodes, "links": edges}) for _ in range(6))
+    (tmp_path / "g.jsonl").write_text(text)
+    labels = pd.DataFrame({"graph": range(6), "y": ["1.5", ">2", "3", "<1", "5", "6"]})
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    table = read_graphs(tmp_path / "g.jsonl", labels=tmp_path / "labels.csv", target="y",
+                        node_attributes=["v"])  # fmt: skip
+    assert table.store.side is not None
+    assert table.store.side[:, 0].tolist() == [0, 1, 0, -1, 0, 0]
+    again = read_graphs(tmp_path / "g.jsonl", labels=tmp_path / "labels.csv", schema=table.schema)
+    assert again.store.side is not None
+    assert torch.equal(again.store.side, table.store.side)
+    with pytest.raises(InputError, match="target 'w' has bounds such as '>5', which only targets"):
+        read_graphs(tmp_path / "g.jsonl", target="w", level="node", node_attributes=["v"])
