@@ -103,7 +103,8 @@ class SplitTable:
         import pandas as pd
 
         kinds = {"row": np.int64, "node": np.int64, "split": str}
-        frame = pd.read_csv(io.StringIO(text), dtype=kinds, skip_blank_lines=False)
+        with np.errstate(invalid="ignore"):  # infinite numbers are refused below
+            frame = pd.read_csv(io.StringIO(text), dtype=kinds, skip_blank_lines=False)
         numbers = frame.columns[:-1].tolist()
         if numbers not in (["row"], ["row", "node"]) or frame.columns[-1] != "split":
             raise ValueError(f"columns {list(frame)}")
