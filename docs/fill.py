@@ -199,6 +199,21 @@ def _steps(file: str, machine: str, ours: str) -> str:
     return "\n".join(lines)
 
 
+def family() -> str:
+    """The members of the family beside SMP and PPGN."""
+    record = read("benchmarks/family-cpu.json")
+    lines = ["| member | parameters | rows | step | × SMP | peak |", "|---|---|---|---|---|---|"]
+    for row in record["rows"]:
+        lines.append(
+            f"| {row['member']} | {row['parameters']:,} | {row['rows']:,} | {row['ms']:.0f} ms "
+            f"| {row['ratio']:.2f} | {row['mib']:.0f} MiB |"
+        )
+    about = f"{record['graphs']} graphs, {record['layers']} layers of width {record['width']}"
+    lines += ["", f"(CPU, {record['device']}, torch {record['torch']}: {about}; local contexts "]
+    lines[-1] += f"of {record['radius']} hops, or all rows.)"
+    return "\n".join(lines)
+
+
 def step() -> str:
     return _steps("step-cpu.json", "CPU", "ours_ms")
 
@@ -330,6 +345,7 @@ DOCUMENTS = {
         "complexity": complexity,
     },
     "docs/training.md": {"few-molecules": few_molecules},
+    "docs/family.md": {"family": family},
     "docs/reproduce.md": {"zinc-validation": zinc_validation},
 }
 

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smpgnn.api import train
+    from smpgnn.api import train, tune
     from smpgnn.capture.pause import eager_calls
     from smpgnn.capture.step import CapturedStep
     from smpgnn.config.network import LayerOptions, NetworkOptions
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from smpgnn.contexts.topology import Topology
     from smpgnn.contexts.transforms import AddIdentifiers, context_index
     from smpgnn.errors import InputError
+    from smpgnn.estimators import SMPClassifier, SMPRegressor
     from smpgnn.inference.predict import Model, load
     from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SetLinear, SMPLayer
     from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
@@ -41,7 +42,9 @@ _HOME = {
     "NetworkOptions": "config.network",
     "NodeExtractor": "pooling",
     "SMP": "models",
+    "SMPClassifier": "estimators",
     "SMPLayer": "layers",
+    "SMPRegressor": "estimators",
     "SetLinear": "layers",
     "TargetLoader": "contexts.target_nodes",
     "Topology": "contexts.topology",
@@ -49,6 +52,7 @@ _HOME = {
     "eager_calls": "capture.pause",
     "load": "inference.predict",
     "train": "api",
+    "tune": "api",
 }
 
 __all__ = [
@@ -68,7 +72,9 @@ __all__ = [
     "MultiTaskSMP",
     "NetworkOptions",
     "NodeExtractor",
+    "SMPClassifier",
     "SMPLayer",
+    "SMPRegressor",
     "SetLinear",
     "TargetLoader",
     "Topology",
@@ -76,6 +82,7 @@ __all__ = [
     "eager_calls",
     "load",
     "train",
+    "tune",
 ]
 
 

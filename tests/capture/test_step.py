@@ -368,6 +368,8 @@ def test_beside_layers_of_pytorch_geometric() -> None:
         (lambda: nn.Linear(1, 1), "no network of smpgnn"),
         (lambda: SMP(2, 1, 4, 2, identifiers="coloring"), "identifiers='coloring'"),
         (lambda: SMP(2, 1, 4, 2, checkpoint=True), "checkpoint=True"),
+        (lambda: SMP(2, 1, 4, 2, terms="inside"), r"terms=\('inside',\)"),
+        (lambda: SMP(2, 1, 4, 2, first_rows="walks"), "first_rows or features='both'"),
         (lambda: SMP(2, 1, 4, 2, pooling="max"), "pooling by an aggregation"),
     ],
 )

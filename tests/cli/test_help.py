@@ -15,8 +15,9 @@ from smpgnn.config.options import TASKS, from_config, read_config
 from smpgnn.config.setting import GROUPS
 from smpgnn.config.settings import settings
 
-VERBS = ("train", "evaluate", "predict", "explain", "info", "paper")
+VERBS = ("train", "tune", "evaluate", "predict", "explain", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
+WORDS += [["tune", task] for task in ("molecules", "graphs")]
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ def assert_same_index(one: ContextIndex, other: ContextIndex) -> None:
         assert left is None or torch.equal(left, right), name
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("identifiers", [*SCHEMES, "pairs"])
 @given(graphs=batches(max_nodes=7), num_layers=st.integers(1, 3), seed=seeds())
 def test_stored_identifiers_are_those_computed_on_the_batch(
     identifiers: str, graphs: list[Structure], num_layers: int, seed: int
@@ -52,7 +52,7 @@ def test_stored_identifiers_are_those_computed_on_the_batch(
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("identifiers", SCHEMES)
+@pytest.mark.parametrize("identifiers", [*SCHEMES, "pairs"])
 def test_networks_give_the_same_with_stored_identifiers_from_a_loader(
     identifiers: str, level: str
 ) -> None:
@@ -112,8 +112,8 @@ def test_a_larger_radius_serves_fewer_layers(identifiers: str) -> None:
     assert out.isfinite().all()
 
 
-@pytest.mark.parametrize("first", SCHEMES)
-@pytest.mark.parametrize("second", SCHEMES)
+@pytest.mark.parametrize("first", [*SCHEMES, "pairs"])
+@pytest.mark.parametrize("second", [*SCHEMES, "pairs"])
 def test_a_second_transform_replaces_the_first(first: str, second: str) -> None:
     """Identifiers of an earlier transform must not be read with the radius of a later one."""
     (plain,) = data_of([path(9)])
@@ -168,3 +168,23 @@ def test_an_unknown_scheme_is_refused() -> None:
 
 def test_prints_how_it_was_made() -> None:
     assert repr(AddIdentifiers("coloring", 3)) == "AddIdentifiers('coloring', num_layers=3)"
+
+
+@pytest.mark.parametrize("identifiers", ["onehot", "local", "pairs"])
+def test_initial_rows_are_stored(identifiers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What depends on the graph only is computed once, and cut and joined like the rows."""
+    options = {"context_radius": 2, "first_rows": ("distance", "bond", "walks"), "walk_steps": 4}
+    transform = AddIdentifiers(identifiers, pair_distance=0, **options)
+    plain = data_of([path(9), cycle(5), ODD["loops"], ODD["single"]])
+    batch = Batch.from_data_list([transform(data) for data in plain])
+    model = SMP(2, 1, 4, 2, identifiers=identifiers, pair_distance=0, **options)
+    expected = model(batch.x.float(), batch.edge_index, batch=batch.batch)
+    index = context_index(batch)
+    monkeypatch.setattr("smpgnn.contexts.first_rows._walks", None)  # cannot be computed again
+    stored = model(batch.x.float(), batch.edge_index, batch=batch.batch, index=index)
+    assert_same(stored, expected, tolerance=1e-5)
+    first = model.backbone.first_rows
+    assert torch.equal(first.values(index.of_single_nodes if identifiers == "pairs" else index),
+                       batch.row_features)  # fmt: skip
+    with pytest.raises(InputError, match="a row of 'coloring' may stand for several nodes"):
+        AddIdentifiers("coloring", first_rows=["walks"])

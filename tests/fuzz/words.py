@@ -12,7 +12,8 @@ from fuzz.models import graph, table
 from fuzz.mutate import NUMBERS, TEXTS, mutated
 
 #: Options whose large values are valid but slow.
-_LONG = {"--train-samples", "--test-samples", "--steps", "--seeds", "--relabelings", "--layers"}
+_LONG = {"--train-samples", "--test-samples", "--steps", "--seeds", "--relabelings", "--layers",
+         "--trials"}  # fmt: skip
 #: Output paths; no other paths are made up.
 _OUTPUTS = (
     "out", "out.csv", "o/p/q", "", " ", ".", "data.csv", "data.csv/x", "folder",
@@ -25,7 +26,7 @@ _INPUTS = (
     "cycles", "/dev/stdin", "/proc/self/mem", "x" * 300, "a\udcffb", "MOLECULES/model.safetensors",
     "MOLECULES/run.json", "config.yaml",
 )  # fmt: skip
-_FILES = ("--output", "-o", "--markdown", "--figures", "--work-dir", "--results")
+_FILES = ("--output", "-o", "--markdown", "--figures", "--work-dir", "--results", "--storage")
 
 
 def words_case(random: Random) -> Case:
@@ -60,6 +61,8 @@ _LINES = (
     "train properties --print-config --preset paper",
     "train zinc --print-config --model fast-smp",
     "train molecules --resume --output MOLECULES",
+    "tune molecules data.csv --targets size --trials 1 --epochs 1 --output out",
+    "tune graphs graphs.jsonl --targets label --trials 1 --epochs 2 --pruner halving --output out",
     "evaluate MOLECULES data.csv --json",
     "evaluate GRAPHS graphs.jsonl",
     "predict MOLECULES data.csv -o out.csv",

@@ -20,7 +20,7 @@ from smpgnn import (
 from smpgnn.baselines.gat import GAT
 from smpgnn.config.network import LayerOptions, NetworkOptions
 from smpgnn.config.settings import settings
-from smpgnn.layers import MPNNLayer
+from smpgnn.layers import FamilySMPLayer, MPNNLayer
 
 NAMES: dict[str, Any] = {
     "hidden_channels": 8, "num_layers": 3, "identifiers": "local", "context_radius": 2,
@@ -81,5 +81,5 @@ def test_layers_ignore_options_that_they_do_not_have() -> None:
     assert DefaultSMPLayer(4, 4, options=options).options == options
 
 
-def test_every_option_of_layers_is_one_of_the_default_layer() -> None:
-    assert set(DefaultSMPLayer.option_names) == set(settings(LayerOptions))
+def test_every_option_of_layers_is_one_of_the_largest_layer() -> None:
+    assert set(FamilySMPLayer.option_names) == set(settings(LayerOptions))

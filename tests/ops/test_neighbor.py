@@ -10,7 +10,7 @@ from strategies import ODD, SCHEMES, Structure, assert_same, batches, make_case,
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from smpgnn.ops import Lift, neighbor, neighbor_sum, relu_neighbor_sum
+from smpgnn.ops import Lift, backend, neighbor, neighbor_sum, relu_neighbor_sum
 
 
 def random(rows: int, seed: int, channels: int = 2) -> Tensor:
@@ -116,3 +116,25 @@ def test_mixed_precision_takes_the_wider_one() -> None:
     index = make_case([path(3)]).index("onehot")
     receiver, sender = torch.randn(9, 2), torch.randn(9, 2).bfloat16()
     assert relu_neighbor_sum(receiver, sender, None, index.lift).dtype == torch.float32
+
+
+@pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
+@pytest.mark.parametrize("with_edges", [True, False], ids=["edges", "no edges"])
+@pytest.mark.parametrize("links", ["lift", "inside"])
+def test_kernels_equal_the_plain_way(
+    links: str, with_edges: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also messages inside a context, many of which share an edge."""
+    case = make_case([path(5), ODD["loops"], ODD["edgeless"], ODD["two parts"]])
+    index = case.index("local", 2)
+    lift = index.lift if links == "lift" else index.links.inside
+    receiver, sender = random(index.num_rows, 0), random(index.num_rows, 1)
+    edge = random(case.edge_index.size(1), 2) if with_edges else None
+    leaves = [receiver, sender] if edge is None else [receiver, sender, edge]
+    expected = relu_neighbor_sum(receiver, sender, edge, lift)
+    slopes = torch.autograd.grad(expected.sin().sum(), leaves)
+    monkeypatch.setattr(backend, "INTERPRETED", True)
+    actual = relu_neighbor_sum(receiver, sender, edge, lift)
+    assert_same(actual, expected)
+    assert_same(torch.autograd.grad(actual.sin().sum(), leaves), slopes)

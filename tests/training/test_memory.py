@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 import smpgnn
 from smpgnn.config.models import MODELS
+from smpgnn.config.network import TERMS
 from smpgnn.config.options import CyclesOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
@@ -91,12 +92,16 @@ CASES: dict[str, NetworkSpec] = {
     "fast, coloring": spec("fast-smp", "coloring", **WIDE),
     "fast, neighborhood, nodes": spec("fast-smp", "neighborhood", **WIDE, **NODES),
     "default, local": spec(identifiers="local", **WIDE, **MESSAGES, context_radius=2),
+    "pairs": spec(identifiers="pairs", **WIDE, context_radius=2),
+    "family": spec(identifiers="local", **WIDE, **MESSAGES, context_radius=2, terms=TERMS,
+                   features="both", first_rows=("distance", "bond", "walks")),
+    "family, all rows": spec(**WIDE, **MESSAGES, terms=("inside", "product", "block-product")),
     "ablation": spec("mpnn", hidden_channels=64, num_layers=4, in_channels=5),
     "gin": spec("gin", **WIDE),
     "pna": spec("pna", **WIDE, edge_channels=3),
     "dgn": spec("dgn", **WIDE),
     "ppgn": spec("ppgn", **WIDE),
-}
+}  # fmt: skip
 
 
 def features(store: GraphStore, network: NetworkSpec) -> GraphStore:

@@ -138,6 +138,18 @@ def test_tasks_are_saved_as_plain_values() -> None:
             task_from_dict({**content, **change})
 
 
+def test_classes_alone_are_compared_by_auc(tmp_path: Path) -> None:
+    task = prepared(tmp_path, table(), "toxic", "end").task
+    assert isinstance(task, MixedTargets)
+    assert (task.monitor, task.tie) == ("auc", "log_loss")
+    assert task.metric_names == METRICS["classification"]
+    target = torch.stack([torch.arange(8) % 2.0, torch.arange(8) % 4.0], dim=1)
+    found = scores(task, torch.randn(8, 6), batch(target))
+    names = METRICS["classification"]
+    assert set(found) == {*names, *(f"{m} {n}" for m in names for n in ("toxic", "end"))}
+    assert task.metric_groups() == [(names, ["toxic", "end"])]
+
+
 # Bounds
 
 
@@ -223,7 +235,7 @@ def test_a_run_of_mixed_targets(tmp_path: Path) -> None:
     assert list(predictions)[:4] == ["row", "size", "toxic", "end"]
     values = model.evaluate(table())
     known = table().dropna(subset="size")
-    error = model.predict(known["smiles"])["predicted_size"].to_numpy() - known["size"]
+    error = model.predict(known["smiles"].tolist())["predicted_size"].to_numpy() - known["size"]
     assert values["rmse size"] == pytest.approx(float((error**2).mean() ** 0.5), rel=1e-5)
     atoms = model.explain(["CCO"], steps=16)
     shown = [f"added_{name}" for name in task.score_names()]
@@ -285,7 +297,7 @@ def test_logarithms_are_learned_and_predictions_are_not(tmp_path: Path) -> None:
     model = smpgnn.load(made.folder, device="cpu")
     frame = table()
     exact = frame[~frame["dose [mg]"].str.contains(">|≤")]
-    found = model.predict(exact["smiles"])["predicted_dose [mg]"].astype(float)
+    found = model.predict(exact["smiles"].tolist())["predicted_dose [mg]"].astype(float)
     assert (found > 0).all()
     given = exact["dose [mg]"].astype(float).reset_index(drop=True)
     error = (found.map(math.log10) - given.map(math.log10)).abs().mean()

@@ -357,7 +357,7 @@ def test_three_data_objects(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "one missing": ({"test": None}, "train is given without test: give train, val"),
+    "one missing": ({"val": None}, "train is given without val: give train and val, and test if"),
     "range": ({"train": [0, 40]}, "train: there is no row 40: data has 40 rows, counted from 0"),
     "negative": ({"val": [-1]}, "val: there is no row -1"),
     "overlap": ({"val": [4, 3]}, "row 3 is in both train and val: leave it in one"),

@@ -65,6 +65,22 @@ def test_counts_are_about_those_of_the_index(
     assert rows <= float(store.num_nodes.square().sum())
 
 
+@given(graphs=st.lists(long_structures(), min_size=1, max_size=3), distance=st.integers(0, 2))
+def test_rows_of_pairs_are_at_most_a_few_more(graphs: list[Structure], distance: int) -> None:
+    """The nodes near a node may lie outside the context; none is forgotten."""
+    store = store_of(graphs)
+    network = spec("pairs").changed(pair_distance=distance, context_radius=3)
+    batch = store.batch()
+    topology = Topology.checked(
+        batch.edge_index, batch.batch, num_nodes=batch.num_nodes, num_graphs=len(store)
+    )
+    real = ContextIndex.build(topology, "pairs", 1, 3, distance).num_rows
+    counted = float(count_rows(store, network)[:, 0].sum())
+    assert 0.7 * real <= counted <= 2 * real
+    if distance == 0:
+        assert counted == real
+
+
 def test_messages_are_counted_by_rows() -> None:
     store = store_of([cycle(8), path(3)])
     assert count_rows(store, spec("onehot")).tolist() == [[64, 128], [9, 12]]

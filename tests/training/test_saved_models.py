@@ -120,7 +120,7 @@ def test_a_missing_gpu_is_one_sentence(result: Result) -> None:
     with pytest.raises(InputError, match="--device cuda: this machine has no usable GPU"):
         smpgnn.load(result.folder, device="cuda")
     assert pick_device("auto").type == "cpu"
-    with pytest.raises(InputError, match="must be auto, cpu or cuda, not 'tpu'"):
+    with pytest.raises(InputError, match="must be one of auto, cpu, cuda, mps, not 'tpu'"):
         pick_device("tpu")
 
 

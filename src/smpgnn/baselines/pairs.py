@@ -19,7 +19,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import IdentifierRows
 from smpgnn.contexts.topology import take
 from smpgnn.errors import InputError
-from smpgnn.ops import Dense, SparseSum
+from smpgnn.ops import SparseSum
 from smpgnn.ops.sparse import sparse_apply
 
 
@@ -62,22 +62,6 @@ class PairIndex(InputIndex):
         return SparseSum(place, at.clamp(max=self.num_rows - 1), form="spread")
 
     @cached_property
-    def _dense(self) -> Dense:
-        """Matrices [B, n, n], with n the most nodes of a graph, rounded up for tensor cores."""
-        topology, ptr = self.topology, self.table.ptr
-        width = 8 * -(-self.graphs.largest // 8)
-        node = torch.arange(width, device=topology.device)
-        i, j = self._ranks
-        entry = (self.row_graph * width + i) * width + j
-        entry = entry.clamp(max=topology.num_graphs * width**2 - 1)
-        there = node < topology.graph_size[:, None]  # [B, n]
-        if self.layout.padded:
-            there[-1].zero_()  # the last graph is padding
-        first = ptr[torch.where(there, topology.graph_ptr[:-1, None] + node, 0)]
-        paired = there[:, :, None] & there[:, None, :]
-        return Dense(torch.where(paired, first[:, :, None] + node, self.num_rows), entry)
-
-    @cached_property
     def _factor(self) -> Tensor:
         """1/√n of the graph of each pair, [P, 1]."""
         size = take(self.topology.graph_size, self.row_graph)
@@ -95,9 +79,10 @@ class PairIndex(InputIndex):
 
         Shapes: left, right [P, C] to [P, C].
         """
-        factors = (self._dense.spread(rows).permute(0, 3, 1, 2) for rows in (left, right))
+        dense = self.links.dense
+        factors = (dense.spread(rows).permute(0, 3, 1, 2) for rows in (left, right))
         full = torch.matmul(*factors)  # [B, C, n, n]
-        rows = self._dense.collect(full.permute(0, 2, 3, 1))
+        rows = dense.collect(full.permute(0, 2, 3, 1))
         return rows * self._factor.to(rows.dtype)
 
 

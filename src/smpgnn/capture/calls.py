@@ -153,7 +153,11 @@ def _can_replay(
         and (edge_attr is None or edge_attr.size(0) == edge_index.size(1))
         and backbone.identifiers in ROWS
         and not backbone.options.checkpoint
-        and all(layer.capturable and layer.structure is None for layer in backbone.layers)
+        and backbone.first_rows.plain
+        and all(
+            layer.capturable and layer.structure is None and not layer.links
+            for layer in backbone.layers
+        )
         and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
         and not (hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
     )

@@ -181,7 +181,8 @@ class PaddedStore:
             *table.small, scale, degree * scale, lambda: (senders, receivers), padded=True
         )
         graph_sets = Graphs(topology, present, given={"largest": self.largest})
-        index = ContextIndex(topology, table, given={"routes": routes, "graphs": graph_sets})
+        given = {"routes": routes, "graphs": graph_sets, **rows.given}
+        index = ContextIndex(topology, table, given=given)
         flat = GraphBatch(
             x=_rows(self.x, nodes.place),
             edge_index=topology.edge_index,

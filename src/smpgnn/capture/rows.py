@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -27,11 +27,13 @@ class RowCut:
     """The rows of a batch.
 
     `receive` and `send` are the row lists of `Neighbors` by receiver and by sender, as int32.
+    `given` has further values of the index that are known beforehand.
     """
 
     table: RowTable
     receive: tuple[Tensor, Tensor]
     send: tuple[Tensor, Tensor, Tensor]
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RowAxes(ABC):
@@ -130,15 +132,17 @@ class OneHotAxes(RowAxes):
         return RowCut(table, **_no_lists(spans))
 
 
-class LocalAxes(RowAxes):
-    """A row for every node within `context_radius` hops and a far row."""
+class ListedAxes(RowAxes):
+    """Rows that differ from context to context, and lists of the messages between them.
 
-    def __init__(self, store: GraphStore, context_radius: int) -> None:
-        topology, _ = sorted_topology(store)
-        index = ContextIndex.build(topology, "local", 1, context_radius)
-        table, lift = index.table, index.lift
-        assert isinstance(table, LocalRows)
-        self.context_radius = context_radius
+    Subclasses build the table from its rows. `columns` are those of rows, beside their owner and
+    the pointers of their messages.
+    """
+
+    def __init__(
+        self, store: GraphStore, index: ContextIndex, columns: Mapping[str, Column]
+    ) -> None:
+        table, lift, topology = index.table, index.lift, index.topology
         row_ptr = take(table.ptr, store.node_ptr)
         message_ptr = take(lift.ptr, row_ptr)
         row_start, node_start = take(row_ptr, topology.batch), take(store.node_ptr, index.row_graph)
@@ -146,9 +150,6 @@ class LocalAxes(RowAxes):
         back_ptr, order = lift.by_source
         graph, back_graph = (
             take(index.row_graph, rows) for rows in (lift.target, take(lift.source, order))
-        )
-        described = torch.where(
-            table.described < topology.num_nodes, table.described - node_start, -1
         )
         self.node_columns = {
             "first_row": Column(table.ptr[:-1] - row_start, "row", pointer=True),
@@ -160,7 +161,7 @@ class LocalAxes(RowAxes):
                 row_ptr.diff(),
                 {
                     "owner": Column(table.owner - node_start, "node"),
-                    "described": Column(described, "node"),
+                    **columns,
                     "receive_ptr": Column(lift.ptr[:-1] - message_start, "message", pointer=True),
                     "send_ptr": Column(back_ptr[:-1] - message_start, "message", pointer=True),
                 },
@@ -177,30 +178,70 @@ class LocalAxes(RowAxes):
             ),
         }
 
+    @abstractmethod
+    def table(
+        self, tables: IndexTables, spans: Tensor, nodes: Entries, rows: Entries,
+        sizes: Mapping[str, int], layout: Mapping[str, Any],
+    ) -> RowTable:  # fmt: skip
+        """The table of a batch; `layout` are arguments of `RowLayout`."""
+
     def cut(
         self, tables: IndexTables, spans: Tensor, nodes: Entries, sizes: Mapping[str, int]
     ) -> RowCut:
         rows, messages = tables.cut(spans, "row"), tables.cut(spans, "message").small
-        table = LocalRows(
-            ptr=nodes.columns["first_row"],
-            own=nodes.columns["own"],
-            num_rows=sizes["row"],
-            context_radius=self.context_radius,
-            described=rows.columns["described"],
-            num_nodes=sizes["node"],
-            padded=True,
-            given={
-                "owner": rows.columns["owner"],
-                "count": nodes.columns["count"],
-                "small": (nodes.small["first_row"], nodes.small["own"]),
-                "small_owner": rows.small["owner"],
-            },
-        )
+        table = self.table(tables, spans, nodes, rows, sizes, listed_layout(nodes, rows, sizes))
         return RowCut(
             table,
             (rows.small["receive_ptr"], messages["sender"]),
             (rows.small["send_ptr"], messages["receiver"], messages["edge"]),
         )
+
+
+def listed_layout(
+    nodes: Entries, rows: Entries, sizes: Mapping[str, int], axis: str = "row", prefix: str = ""
+) -> Mapping[str, Any]:
+    """Arguments of `RowLayout` for the rows of an axis; `prefix` is that of their node columns."""
+    first, own, count = (f"{prefix}{name}" for name in ("first_row", "own", "count"))
+    return {
+        "ptr": nodes.columns[first],
+        "own": nodes.columns[own],
+        "num_rows": sizes[axis],
+        "padded": True,
+        "given": {
+            "owner": rows.columns["owner"],
+            "count": nodes.columns[count],
+            "small": (nodes.small[first], nodes.small[own]),
+            "small_owner": rows.small["owner"],
+        },
+    }
+
+
+class LocalAxes(ListedAxes):
+    """A row for every node within `context_radius` hops and a far row."""
+
+    def __init__(self, store: GraphStore, context_radius: int) -> None:
+        topology, _ = sorted_topology(store)
+        index = ContextIndex.build(topology, "local", 1, context_radius)
+        assert isinstance(index.table, LocalRows)
+        self.context_radius = context_radius
+        described = described_nodes(index.table, take(store.node_ptr, index.row_graph))
+        super().__init__(store, index, {"described": Column(described, "node")})
+
+    def table(
+        self, tables: IndexTables, spans: Tensor, nodes: Entries, rows: Entries,
+        sizes: Mapping[str, int], layout: Mapping[str, Any],
+    ) -> LocalRows:  # fmt: skip
+        return LocalRows(
+            context_radius=self.context_radius,
+            described=rows.columns["described"],
+            num_nodes=sizes["node"],
+            **layout,
+        )
+
+
+def described_nodes(table: LocalRows, start: Tensor) -> Tensor:
+    """The node that each row describes within its graph, −1 for a far row, [P]."""
+    return torch.where(table.described < table.num_nodes, table.described - start, -1)
 
 
 def sorted_topology(store: GraphStore) -> tuple[Topology, Tensor]:

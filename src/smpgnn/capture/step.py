@@ -301,6 +301,10 @@ def _check(network: Any) -> None:
         reason = "checkpoint=True"
     elif any(not layer.capturable or layer.structure is not None for layer in backbone.layers):
         reason = f"the layer {type(backbone.layers[0]).__name__}"
+    elif any(layer.links for layer in backbone.layers):
+        reason = f"terms={backbone.options.layer.terms}"
+    elif not backbone.first_rows.plain:
+        reason = "first_rows or features='both'"
     elif any(isinstance(module, PooledNodeExtractor) for module in network.modules()):
         reason = "pooling by an aggregation of PyTorch Geometric"
     if reason:

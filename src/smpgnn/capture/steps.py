@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from smpgnn.capture.graphs import uninitialised_memory
+from smpgnn.capture.links import LinkAxes
 from smpgnn.capture.padded import Capacity, PaddedStore
-from smpgnn.capture.rows import LocalAxes, NodeAxes, OneHotAxes, RowAxes
+from smpgnn.capture.pairs import PairAxes
+from smpgnn.capture.rows import LocalAxes, NodeAxes, OneHotAxes, RowAxes, sorted_topology
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.structure import GraphStructure
 from smpgnn.data.store import GraphBatch, GraphStore
@@ -32,7 +34,7 @@ def can_capture(network: nn.Module, device: torch.device) -> bool:
         return False
     backbone: Any = network.backbone
     return (
-        backbone.identifiers in ("onehot", "local", "nodes")
+        backbone.identifiers in ("onehot", "local", "pairs", "nodes")
         and not backbone.options.checkpoint
         and all(layer.capturable for layer in backbone.layers)
         and not any(isinstance(module, PooledNodeExtractor) for module in network.modules())
@@ -44,9 +46,20 @@ def row_axes(network: nn.Module, store: GraphStore) -> RowAxes:
     backbone: Any = network.backbone
     if backbone.identifiers == "nodes":
         return NodeAxes(store)
-    if backbone.identifiers == "local":
-        return LocalAxes(store, backbone.options.context_radius)
-    return OneHotAxes(store)
+    options, first = backbone.options, backbone.first_rows
+    links = [*first.links, *(link for layer in backbone.layers for link in layer.links)]
+    linked, pairs = bool(links or first.fixed), backbone.identifiers == "pairs"
+    local = backbone.identifiers == "local"
+    if not (linked or pairs):
+        return LocalAxes(store, options.context_radius) if local else OneHotAxes(store)
+    index: ContextIndex = backbone.index(sorted_topology(store)[0])
+    if pairs:
+        rows: RowAxes = PairAxes(store, index)
+        index, axis = index.of_single_nodes, "node_row"
+    else:
+        rows = LocalAxes(store, options.context_radius) if local else OneHotAxes(store)
+        axis = "row"
+    return LinkAxes(rows, store, index, links, first, axis) if linked else rows
 
 
 def structures(network: nn.Module) -> list[GraphStructure[Any]]:

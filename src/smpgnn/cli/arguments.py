@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from textwrap import fill, wrap
 from typing import Any, NoReturn
 
-from smpgnn.config.options import TrainOptions
+from smpgnn.config.options import DEVICES, TrainOptions
 from smpgnn.config.setting import GROUPS, Setting
-from smpgnn.config.settings import settings
+from smpgnn.config.settings import Options, settings
 from smpgnn.errors import InputError, nearest, quoted
 
 #: Help text of --data-dir.
@@ -131,7 +131,7 @@ def add_table_format(group: argparse._ArgumentGroup) -> None:
 def add_device(parser: Parser) -> None:
     """Add --device in a group."""
     add = parser.add_argument_group("hardware").add_argument
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run")
+    add("--device", choices=DEVICES, default="auto", help="where to run")
 
 
 def add_options(parser: Parser, kind: type[TrainOptions]) -> dict[str, argparse._ArgumentGroup]:
@@ -145,6 +145,12 @@ def add_options(parser: Parser, kind: type[TrainOptions]) -> dict[str, argparse.
         if setting.advanced:
             parser.advanced.append(action)
     return groups
+
+
+def add_settings(group: argparse._ArgumentGroup, kind: type[Options]) -> None:
+    """Add an option for each setting, all in one group."""
+    for setting in settings(kind).values():
+        _add(group, setting)
 
 
 def _depth(kind: type[TrainOptions], setting: Setting) -> int:
@@ -175,6 +181,9 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
         arguments["nargs"] = "+"
         arguments["type"] = float if "float" in str(hint) else str
         arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
+        if setting.choices:
+            arguments["choices"] = setting.choices
+            text += f": {', '.join(setting.choices)}"
     text += _shown_default(setting.default)
     name = "--" + setting.name.replace("_", "-")
     return group.add_argument(name, help=text.replace("%", "%%"), **arguments)

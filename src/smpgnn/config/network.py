@@ -9,10 +9,17 @@ from smpgnn.config.setting import HARDWARE, NETWORK, option
 from smpgnn.config.settings import Options, nested
 
 #: Types of local contexts: which rows they have.
-IDENTIFIERS = ("onehot", "coloring", "neighborhood", "local")
+IDENTIFIERS = ("onehot", "coloring", "neighborhood", "local", "pairs")
+#: Types in which each row describes one node, or the far nodes.
+ONE_NODE = ("onehot", "local")
 #: Where node features enter the initial contexts: in the context's own row; in all rows, those of
-#: the context's node; or in each row, those of the node that the row describes.
-FEATURES = ("own", "context", "row")
+#: the context's node; in each row, those of the node that the row describes; or in each row, both.
+FEATURES = ("own", "context", "row", "both")
+#: What row j of context i holds beside node features before the first layer: the distance of j, the
+#: edge from j to i, and probabilities of random walks from i to j.
+FIRST_ROWS = ("distance", "bond", "walks")
+#: What a row receives beside the messages of SMP (docs/family.md).
+TERMS = ("inside", "folklore", "mirror", "product", "block-product")
 NORMS = ("batch", "layer", "none")
 #: Where the rows are normalised: before or after a layer.
 NORM_PLACES = ("before", "after")
@@ -48,6 +55,9 @@ class LayerOptions(Options):
     divide_update: bool = option(
         False, NETWORK, "divide the whole update by the average degree", advanced=True
     )
+    terms: tuple[str, ...] = option(
+        (), NETWORK, "more terms in each layer (smp; docs/family.md)", TERMS, advanced=True
+    )
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,13 @@ class NetworkOptions(Options):
     )
     identifiers: str = option("onehot", NETWORK, "type of local contexts", IDENTIFIERS)
     context_radius: int = option(
-        3, NETWORK, "radius in hops (--identifiers local)", at_least=1, at_most=10**9
-    )
+        3, NETWORK, "radius in hops (--identifiers local, pairs; --first-rows distance)",
+        at_least=1, at_most=10**9,
+    )  # fmt: skip
+    pair_distance: int = option(
+        1, NETWORK, "hops between the two nodes of a row (--identifiers pairs)",
+        advanced=True, at_least=0, at_most=10**9,
+    )  # fmt: skip
     dropout: float = option(
         0.0, NETWORK, "dropout probability before the last linear layer", at_least=0, below=1
     )
@@ -75,6 +90,13 @@ class NetworkOptions(Options):
     features: str = option(
         "own", NETWORK, "where node features enter the initial contexts", FEATURES, advanced=True
     )
+    first_rows: tuple[str, ...] = option(
+        (), NETWORK, "what initial rows hold beside node features", FIRST_ROWS, advanced=True
+    )
+    walk_steps: int = option(
+        16, NETWORK, "steps of the random walks (--first-rows walks)",
+        advanced=True, at_least=1, at_most=10**4,
+    )  # fmt: skip
     shared_extractor: bool = option(
         False, NETWORK, "one extractor for all layers instead of one per layer", advanced=True
     )

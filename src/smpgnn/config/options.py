@@ -22,6 +22,10 @@ OBJECTIVES = ("mse", "log-mse")
 REGRESSION_OBJECTIVES = ("mae", "mae+huber")
 #: Ways to split the user's own data.
 SPLITS = ("random", "stratified", "scaffold", "butina", "time")
+#: Where a network runs; auto: on a GPU if there is one.
+DEVICES = ("auto", "cpu", "cuda", "mps")
+#: Loggers of Lightning, in the run folder.
+LOGGERS = ("tensorboard", "csv", "mlflow", "wandb", "none")
 #: Limits of counts; larger ones are surely mistakes that would use up all time or memory.
 _COUNT: Any = {"at_least": 1, "at_most": 10**9}
 _SAMPLES: Any = {"at_least": 1, "at_most": 10**7}
@@ -81,7 +85,7 @@ class TrainOptions(Options):
         True, HARDWARE, "capture training steps as CUDA graphs", advanced=True
     )
     seed: int = option(0, RUN, "random seed", at_least=0, below=2**32)
-    device: str = option("auto", HARDWARE, "where to train", ("auto", "cpu", "cuda"))
+    device: str = option("auto", HARDWARE, "where to train", DEVICES)
     devices: int = option(
         1, HARDWARE, "processes per machine, one per GPU", advanced=True, at_least=1, at_most=1000
     )
@@ -95,6 +99,9 @@ class TrainOptions(Options):
         "", DATA, "folder of the benchmark data; default: SMPGNN_DATA, else a cache", advanced=True
     )
     output: str = option("", RUN, "run folder; default: runs/TASK-MODEL-TIME")
+    logger: str = option(
+        "tensorboard", RUN, "where metrics are logged, besides metrics.csv", LOGGERS, advanced=True
+    )
 
     @classmethod
     def task_name(cls) -> str:
@@ -242,6 +249,10 @@ class GraphsOptions(TableOptions):
     path: str = option("", DATA, "file or folder of graphs (node-link JSON, GraphML, edge lists)")
     labels: str = option("", DATA, "CSV table with the targets, one row per graph")
     level: str = option("graph", DATA, "predict graph or node targets", ("graph", "node"))
+    integers: str = option(
+        "numbers", DATA, "integer features of graphs from Python, where categories is the default",
+        ("numbers", "categories"), advanced=True,
+    )  # fmt: skip
     network: NetworkOptions = nested(TableOptions.network, identifiers="neighborhood")
     batch_size: int = _default("batch_size", 32)
 

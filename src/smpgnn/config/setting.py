@@ -65,12 +65,16 @@ class Setting:
             wrong = _TYPES.get(self.hint, "a list")
             if isinstance(value, list | tuple):
                 wrong = f"a list of {'numbers' if 'float' in str(self.hint) else 'texts'}"
-        elif self.choices and typed not in self.choices:
+        elif self.choices and not isinstance(typed, tuple) and typed not in self.choices:
             wrong = f"one of {', '.join(self.choices)}"
+        elif self.choices and isinstance(typed, tuple) and not set(typed) <= set(self.choices):
+            wrong = f"some of {', '.join(self.choices)}"
         else:
             for kind, bound in self.bounds.items():
                 if not _BOUNDS[kind](typed, bound):
                     wrong = f"{kind.replace('_', ' ')} {bound}"
+            if self.choices and isinstance(typed, tuple):  # a set of names, in one order
+                typed = tuple(choice for choice in self.choices if choice in typed)
         if wrong:
             shown = value if typed is None else typed
             raise InputError(f"{where}: {self.name} must be {wrong}, not {quoted(shown)}.")

@@ -14,8 +14,10 @@ from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.edges import Edges
 from smpgnn.contexts.graphs import Graphs
-from smpgnn.contexts.identifiers import identifier_scheme
+from smpgnn.contexts.identifiers import Sizes, identifier_scheme
 from smpgnn.contexts.layout import RowLayout
+from smpgnn.contexts.links import Links
+from smpgnn.contexts.pairs import PairRows
 from smpgnn.contexts.rows import IdentifierRows, LocalRows, NodeRows, RowTable
 from smpgnn.contexts.topology import Topology, pointer, segments, take
 from smpgnn.errors import InputError
@@ -42,14 +44,20 @@ class ContextIndex:
     @classmethod
     @outside_modes
     def build(
-        cls, topology: Topology, identifiers: str, num_layers: int, context_radius: int = 3
+        cls,
+        topology: Topology,
+        identifiers: str,
+        num_layers: int,
+        context_radius: int = 3,
+        pair_distance: int = 1,
     ) -> ContextIndex:
-        """The rows of a scheme: 'onehot', 'coloring', 'neighborhood' or 'local'.
+        """The rows of a scheme: 'onehot', 'coloring', 'neighborhood', 'local' or 'pairs'.
 
-        'coloring' and 'neighborhood' depend on `num_layers`, 'local' on `context_radius`.
+        'coloring' and 'neighborhood' depend on `num_layers`, 'local' and 'pairs' on
+        `context_radius`, and 'pairs' also on `pair_distance`.
         """
-        scheme = identifier_scheme(identifiers)
-        return cls(topology, scheme(topology, num_layers, context_radius))
+        sizes = Sizes(num_layers, context_radius, pair_distance)
+        return cls(topology, identifier_scheme(identifiers)(topology, sizes))
 
     @classmethod
     @outside_modes
@@ -174,6 +182,33 @@ class ContextIndex:
         node = torch.arange(self.num_rows, device=topology.device) + shift
         # padding rows may point past the last node
         return node.clamp(max=topology.num_nodes - 1) if self.layout.padded else node
+
+    @cached_property
+    def links(self) -> Links:
+        """How rows are linked beyond the messages of SMP; one-hot or local contexts only."""
+        described, table = self.described, self.table
+        assert isinstance(table, IdentifierRows | LocalRows)
+        return Links(self.topology, table, described, self.graphs, given=self.link_lists)
+
+    @cached_property
+    def link_lists(self) -> Mapping[str, Any]:
+        """Lists of `links` that are known beforehand."""
+        return {}
+
+    @cached_property
+    def first_rows(self) -> dict[Any, Tensor]:
+        """Channels of the initial rows that depend only on the graphs, computed so far."""
+        return {}
+
+    @cached_property
+    def of_single_nodes(self) -> ContextIndex:
+        """For rows that describe two nodes: the contexts with rows for single ones.
+
+        `link_lists` and `first_rows` are those of these rows.
+        """
+        assert isinstance(self.table, PairRows)
+        given = {"link_lists": self.link_lists, "first_rows": self.first_rows}
+        return ContextIndex(self.topology, self.table.nodes, given=given)
 
     @cached_property
     def by_edge(self) -> tuple[RowLayout, Tensor, Tensor]:

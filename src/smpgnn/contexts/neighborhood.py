@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -10,7 +13,24 @@ from smpgnn.errors import InputError
 
 
 def neighborhoods(topology: Topology, radius: int) -> Tensor:
-    """All pairs (i, j) such that messages of j reach i within `radius` layers, [2, K], sorted.
+    """All pairs (i, j) such that messages of j reach i within `radius` layers, [2, K], sorted."""
+    ((known, _),) = deque(_rings(topology, radius), maxlen=1)
+    count = max(topology.num_nodes, 1)
+    return torch.stack([known // count, known % count])
+
+
+def distances(topology: Topology, radius: int) -> tuple[Tensor, Tensor]:
+    """The pairs of `neighborhoods`, [2, K], and the least number of layers of each, [K]."""
+    found = list(_rings(topology, radius))
+    known, count = found[-1][0], max(topology.num_nodes, 1)
+    hops = torch.empty_like(known)
+    for number, (_, ring) in enumerate(found):
+        hops[torch.searchsorted(known, ring)] = number
+    return torch.stack([known // count, known % count]), hops
+
+
+def _rings(topology: Topology, radius: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The pairs (i, j) as i · N + j that layers 0, 1, … bring: all so far, and the new ones.
 
     A breadth-first search from all nodes at once; its cost grows with the number of pairs.
     """
@@ -20,6 +40,7 @@ def neighborhoods(topology: Topology, radius: int) -> Tensor:
     nodes = torch.arange(topology.num_nodes, device=topology.device)
     ptr, out = topology.edges_by_sender
     known = frontier = nodes * count + nodes
+    yield known, frontier
     for _ in range(radius):
         at, seen = frontier // count, frontier % count
         fan = ptr[at + 1] - ptr[at]
@@ -34,4 +55,4 @@ def neighborhoods(topology: Topology, radius: int) -> Tensor:
         if frontier.numel() == 0:
             break
         known = torch.cat([known, frontier]).sort().values
-    return torch.stack([known // count, known % count])
+        yield known, frontier

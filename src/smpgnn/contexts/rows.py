@@ -60,6 +60,10 @@ class IdentifierRows(RowTable):
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
         return row + take(self.ptr, node) - take(self.ptr, take(self.owner, row))
 
+    def row_of(self, node: Tensor, other: Tensor) -> Tensor:
+        """The row in the context of `node` that describes the node `other`."""
+        return take(self.ptr, node) + take(self.identifier, other)
+
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[IdentifierRows, Tensor]:
         # Nodes that share an identifier still do, but identifiers are renumbered in the new order
         # of the nodes (one-hot stays one-hot), so the rows within a context move, too.
@@ -102,9 +106,11 @@ class BallRows(RowTable):
         return self.owner * (self.num_nodes + 1) + self.described
 
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
-        wanted = node * (self.num_nodes + 1) + take(self.described, row)
-        at = torch.searchsorted(self.key, wanted).clamp(max=self.num_rows - 1)
-        return torch.where(take(self.key, at) == wanted, at, take(self.ptr, node + 1) - 1)
+        return self.row_of(node, take(self.described, row))
+
+    def row_of(self, node: Tensor, other: Tensor) -> Tensor:
+        """The row in the context of `node` that describes the node `other`; else the last row."""
+        return find_rows(self.key, self.ptr, node, node * (self.num_nodes + 1) + other)
 
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[BallRows, Tensor]:
         count = topology.num_nodes
@@ -155,7 +161,7 @@ class NeighborhoodRows(BallRows):
         Shapes: ptr [K + 1]; owner, described [Q]; own [K], indices into `described`; unseen [K],
         the number of nodes that a context does not see; extra [K], whether it has an unseen row.
         """
-        row_ptr, own, rows = _with_last_rows(ptr, owner, described, own, extra, num_nodes)
+        row_ptr, own, rows = with_last_rows(ptr, owner, described, own, extra, num_nodes)
         last = take(row_ptr[1:] - 1, torch.nonzero(extra).flatten())
         multiplicity = None
         if last.numel():
@@ -189,7 +195,7 @@ class LocalRows(BallRows):
         ptr = pointer(torch.bincount(balls[0], minlength=topology.num_nodes))
         own = torch.nonzero(balls[0] == balls[1]).flatten()
         far, count = torch.ones_like(own), topology.num_nodes
-        ptr, own, described = _with_last_rows(ptr, balls[0], balls[1], own, far, count)
+        ptr, own, described = with_last_rows(ptr, balls[0], balls[1], own, far, count)
         return cls(
             ptr=ptr,
             own=own,
@@ -204,7 +210,13 @@ class LocalRows(BallRows):
         return self.build(topology, balls, self.context_radius)
 
 
-def _with_last_rows(
+def find_rows(key: Tensor, ptr: Tensor, node: Tensor, wanted: Tensor) -> Tensor:
+    """The row with each key, among sorted keys [P]; if there is none, the last row of `node`."""
+    at = torch.searchsorted(key, wanted).clamp(max=key.numel() - 1)
+    return torch.where(take(key, at) == wanted, at, take(ptr, node + 1) - 1)
+
+
+def with_last_rows(
     ptr: Tensor, owner: Tensor, described: Tensor, own: Tensor, extra: Tensor, num_nodes: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Append a last row to the contexts where `extra`: ptr [K + 1], own [K] and described [P].

@@ -21,12 +21,21 @@ from smpgnn.data.graph_schema import (
 )
 from smpgnn.data.raw_graph import RawGraph
 from smpgnn.data.store import GraphStore
-from smpgnn.data.tables import listing, read_table, require_columns, table_columns
+from smpgnn.data.tables import (
+    listing,
+    read_table,
+    require_columns,
+    select_columns,
+    table_columns,
+    table_name,
+)
 from smpgnn.data.targets import Targets, encode_targets, parse_targets
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from smpgnn.data.tables import Table
 
 TARGET_NAMES = ("label", "y", "target", "class")
 GRAPH_COLUMNS = ("graph", "file", "filename", "name", "id")
@@ -48,7 +57,7 @@ class GraphTable:
 def read_graphs(
     path: str | Path,
     *,
-    labels: str | Path | None = None,
+    labels: Table | None = None,
     target: str | Sequence[str] | None = None,
     level: Level = "graph",
     task: str = "auto",
@@ -75,16 +84,16 @@ def read_graphs(
     check_level(level)
     if labels is not None and (level if schema is None else schema.level) == "node":
         raise InputError("labels has one row per graph: with level='node' use a node attribute.")
-    table = None if labels is None else Path(labels)
+    table = _as_table(labels)
     if table is not None:
         table_columns(table)  # report a missing table before reading the folder
+    source = str(path) if table is None else table_name(table)
     with _shallow(path):
-        graphs = read_files(path, directed=directed, skip=table)
+        graphs = read_files(path, directed=directed, skip=_file(table))
         if schema is None:
             frame, names = _target_frame(graphs, level, table, _as_list(target))
-            where = str(table or path)
             targets = (
-                parse_targets(frame, names, task, log10=log10, source=where) if names else None
+                parse_targets(frame, names, task, log10=log10, source=source) if names else None
             )
             exclude = names if level == "node" else []
             schema = GraphSchema(
@@ -98,7 +107,7 @@ def read_graphs(
                 targets=None if targets is None else targets.spec,
             )
         else:
-            targets = _known_targets(graphs, schema, table, str(table or path))
+            targets = _known_targets(graphs, schema, table, source)
         store = _pack(graphs, schema)
         store = store if targets is None else targets.added(store, schema.level)
         return GraphTable(
@@ -109,18 +118,25 @@ def read_graphs(
         )
 
 
-def graph_values(
-    path: str | Path, name: str, *, labels: str | Path | None = None
-) -> pd.Series[Any]:
+def graph_values(path: str | Path, name: str, *, labels: Table | None = None) -> pd.Series[Any]:
     """The value of a column of `labels`, or of an attribute, for each graph.
 
     The index says where the value is: on which line of the table or in which graph.
     """
-    table = None if labels is None else Path(labels)
+    table = _as_table(labels)
     with _shallow(path):
-        graphs = read_files(path, directed=False, skip=table)
+        graphs = read_files(path, directed=False, skip=_file(table))
         frame, _ = _target_frame(graphs, "graph", table, [name])
     return frame[name]
+
+
+def _as_table(labels: Table | None) -> Path | pd.DataFrame | None:
+    return Path(labels) if isinstance(labels, str | Path) else labels
+
+
+def _file(table: Path | pd.DataFrame | None) -> Path | None:
+    """The file of a table, which is not one of the graphs."""
+    return table if isinstance(table, Path) else None
 
 
 @contextlib.contextmanager
@@ -139,7 +155,10 @@ def _as_list(target: str | Sequence[str] | None) -> list[str] | None:
 
 
 def _target_frame(
-    graphs: Sequence[RawGraph], level: Level, table: Path | None, names: list[str] | None
+    graphs: Sequence[RawGraph],
+    level: Level,
+    table: Path | pd.DataFrame | None,
+    names: list[str] | None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """A table of targets with one row per graph (or node), and the columns to use."""
     import pandas as pd
@@ -171,23 +190,27 @@ def _target_frame(
 
 
 def _from_table(
-    graphs: Sequence[RawGraph], table: Path, names: list[str] | None
+    graphs: Sequence[RawGraph], table: Path | pd.DataFrame, names: list[str] | None
 ) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
-    columns = table_columns(table)
+    columns, where = table_columns(table), table_name(table)
     small = {column.casefold(): column for column in reversed(columns)}
     key = next((small[name] for name in GRAPH_COLUMNS if name in small), columns[0])
     if names is None:
         names = [column for column in columns if column != key]
         if not names:
-            raise InputError(f"{table} has only the column '{key}': add one with the labels.")
-    require_columns(names, columns, table)
-    frame = read_table(table, [key, *(name for name in names if name != key)])
+            raise InputError(f"{where} has only the column '{key}': add one with the labels.")
+    require_columns(names, columns, where)
+    chosen_columns = [key, *(name for name in names if name != key)]
+    if isinstance(table, Path):
+        frame = read_table(table, chosen_columns)
+    else:
+        frame = select_columns(table, chosen_columns, where)
     keys = [str(value).strip() for value in frame[key].tolist()]
     twice = next((name for name, count in Counter(keys).items() if count > 1), None)
     if twice is not None:
-        raise InputError(f"{table} has several rows for graph '{twice}': keep one.")
+        raise InputError(f"{where} has several rows for graph '{twice}': keep one.")
     row_of = {name: row for row, name in enumerate(keys)}
     # Ignore names shared by several graphs, such as number 0 of two files.
     shared = Counter(alias for graph in graphs for alias in graph.names)
@@ -196,7 +219,7 @@ def _from_table(
         found = [row_of[alias] for alias in graph.names if shared[alias] == 1 and alias in row_of]
         if not found:
             raise InputError(
-                f"{table} has no row for graph {graph.name}: add one "
+                f"{where} has no row for graph {graph.name}: add one "
                 f"(its column '{key}' must be one of {listing(graph.names)})."
             )
         rows.append(found[0])
@@ -205,7 +228,7 @@ def _from_table(
 
 
 def _known_targets(
-    graphs: Sequence[RawGraph], schema: GraphSchema, table: Path | None, source: str
+    graphs: Sequence[RawGraph], schema: GraphSchema, table: Path | pd.DataFrame | None, source: str
 ) -> Targets | None:
     """The targets of other graphs; None if they have none."""
     if schema.targets is None:

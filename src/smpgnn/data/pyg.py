@@ -22,7 +22,7 @@ def graphs_from_pyg(dataset: Sequence[Data], *, level: Level = "graph") -> Graph
 
     With level="graph" the `y` of a graph, of any shape, is one row of targets; with level="node" it
     has one row per node and becomes `y_node`. Features must be finite real numbers or booleans;
-    integers are numbers (encode categories as one-hot first).
+    integers keep their type, and become categories in training (`data/categories.py`).
     """
     check_level(level)
     graphs: list[Any] = list(dataset)

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 
     from smpgnn.data.sdf import SdfTable
 
+    #: A table in a file or in memory.
+    Table = str | Path | pd.DataFrame
 
-def table_columns(path: str | Path, *, separator: str | None = None) -> tuple[str, ...]:
+
+def table_columns(path: Table, *, separator: str | None = None) -> tuple[str, ...]:
     """The column names of a table, in order."""
-    return _open(path, separator).names
+    return _open(path, separator).names if isinstance(path, str | Path) else tuple(path.columns)
+
+
+def table_name(table: Table) -> str:
+    """What messages call a table."""
+    return str(table) if isinstance(table, str | Path) else "the DataFrame"
 
 
 def read_table(

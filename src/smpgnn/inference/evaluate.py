@@ -18,12 +18,14 @@ from smpgnn.training.tasks import Classification, MixedTargets, MultiLabel, Regr
 if TYPE_CHECKING:
     import pandas as pd
 
+    from smpgnn.data.tables import Table
+
 
 def evaluate_file(
     model: Model,
     path: str | Path | pd.DataFrame,
     *,
-    labels: str | Path | None = None,
+    labels: Table | None = None,
     smiles_column: str | None = None,
     separator: str | None = None,
 ) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -64,7 +66,7 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
 
 
 def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
-    model.check_widths(store)
+    store = model.encoded(store)
     return evaluate_store(
         model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
     )
@@ -109,7 +111,7 @@ def _molecules(
     return targets.of(found.index).added(found.store), left_out(found, frame, source)
 
 
-def _graphs(model: Model, path: str | Path, labels: str | Path | None) -> GraphStore:
+def _graphs(model: Model, path: str | Path, labels: Table | None) -> GraphStore:
     from smpgnn.data.graphs import read_graphs
 
     schema = model.schema("evaluate it with smpgnn.load(RUN).evaluate(graphs)")

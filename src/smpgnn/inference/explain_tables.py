@@ -177,7 +177,7 @@ def explain_graphs(
 def _explain_store(
     model: Model, store: GraphStore, steps: int, progress: Progress = lambda graphs: None
 ) -> Contributions:
-    model.check_widths(store)
+    store = model.encoded(store)
     spec = model.saved.spec
     return explain_store(
         model.network, model.task, store, spec=spec, steps=steps, progress=progress

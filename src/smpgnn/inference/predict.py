@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from smpgnn.data.categories import Categories
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.sdf import SMILES, is_sdf
 from smpgnn.data.store import GraphBatch, GraphStore
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from smpgnn.data.molecules import MoleculeTable
+    from smpgnn.data.tables import Table
 
 #: Rows of contexts that are computed at a time.
 BATCH_ROWS = 400_000
@@ -83,14 +85,20 @@ class Model:
         return GraphSchema.from_dict(self.saved.source["schema"])
 
     def predict(self, inputs: Any) -> pd.DataFrame:
-        """Predictions for SMILES (a list or DataFrame), or for graphs (PyG `Data` or a GraphStore).
+        """Predictions for SMILES (list, Series, DataFrame), or graphs (PyG `Data`, GraphStore).
 
-        One row per input, in order; the column `error` says why a row has no prediction.
+        One row per input, in order and with the index of a Series or DataFrame; the column `error`
+        says why a row has no prediction.
         """
+        import pandas as pd
+
         found = self.read(inputs, "predict")
         if isinstance(found, GraphStore):
             return self.predict_store(found)
-        return self.predict_smiles(found)
+        frame = self.predict_smiles(found)
+        if isinstance(inputs, pd.DataFrame | pd.Series):
+            frame.index = inputs.index
+        return frame
 
     def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
         """Predictions for SMILES, one row each."""
@@ -114,7 +122,7 @@ class Model:
 
     def _rows(self, store: GraphStore) -> list[list[Any]]:
         """The values of `columns` for each graph (or node)."""
-        self.check_widths(store)
+        store = self.encoded(store)
         rows: list[list[Any]] = []
         nothing = [None] * len(self.task.columns())
         sizes = store.num_nodes.tolist()
@@ -145,10 +153,11 @@ class Model:
 
         return explain_inputs(self, inputs, steps=steps)
 
-    def evaluate(self, data: Any, *, labels: str | Path | None = None) -> dict[str, float]:
+    def evaluate(self, data: Any, *, labels: Table | None = None) -> dict[str, float]:
         """Metrics on all rows of labelled data.
 
-        `data` is a table (DataFrame or path), graph files, or PyG graphs with `y`.
+        `data` is a table (DataFrame or path), graph files (their `labels` are a table, too), or PyG
+        graphs with `y`.
         """
         import pandas as pd
 
@@ -178,17 +187,22 @@ class Model:
 
         return graphs_from_pyg([_without_targets(item, verb) for item in items])
 
-    def check_widths(self, store: GraphStore) -> None:
-        """Refuse graphs with other features than the model takes."""
-        for name, features, wanted in (
+    def encoded(self, store: GraphStore) -> GraphStore:
+        """The graphs with categories as in training; refuses other numbers of features."""
+        categories = Categories.from_dict(self.saved.source.get("categories", {}))
+        for name, features, channels in (
             ("node", store.x, self.saved.spec.in_channels),
             ("edge", store.edge_attr, self.saved.spec.edge_channels),
         ):
             there = 0 if features is None else features.size(1)
-            if wanted and there != wanted:
+            wanted = categories.raw_width(name, channels)
+            if channels and there != wanted:
                 raise InputError(
                     f"the graphs have {there} {name} features, but the model takes {wanted}."
                 )
+        if not self.saved.spec.edge_channels:
+            categories = replace(categories, edge=())
+        return categories.encode(store)
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """SMILES as graphs with the features that the model was trained on."""

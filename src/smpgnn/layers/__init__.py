@@ -2,6 +2,7 @@
 
 from smpgnn.layers.base import SMPLayer
 from smpgnn.layers.default import DefaultSMPLayer
+from smpgnn.layers.family import FamilySMPLayer
 from smpgnn.layers.fast import FastSMPLayer
 from smpgnn.layers.linear import TowerLinear
 from smpgnn.layers.norm import RowBatchNorm, RowLayerNorm, row_norm
@@ -10,6 +11,7 @@ from smpgnn.layers.set_linear import MarkedSetLinear, RowLinear, SetLinear
 
 __all__ = [
     "DefaultSMPLayer",
+    "FamilySMPLayer",
     "FastMPNNLayer",
     "FastSMPLayer",
     "MPNNLayer",

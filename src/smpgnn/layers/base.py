@@ -47,6 +47,8 @@ class SMPLayer(nn.Module):
     capturable: bool = False
     #: The structure that the layer needs from `Topology.find`; None: none.
     structure: GraphStructure[Any] | None = None
+    #: The links between rows (`smpgnn.contexts.links.Links`) that the layer needs.
+    links: tuple[str, ...] = ()
     #: Whether padding rows stay finite from layer to layer without masking.
     contained: bool = False
 

@@ -69,11 +69,24 @@ class DefaultSMPLayer(SetMapLayer):
         self.update_out = TowerLinear(width, width)
 
     def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
+        return self.joined_message(
+            u_i, u_j, None if self.message_edge is None else self.message_edge(y_ij)
+        )
+
+    def joined_message(
+        self, u_i: LocalContext, u_j: LocalContext, edge: Tensor | None
+    ) -> LocalContext:
+        """The messages of all edges, given what each adds inside the relu, [E, C]."""
         hidden = self.message_receiver(u_i.rows) + self.message_sender(u_j.rows)
-        if self.message_edge is not None:
-            hidden = hidden + u_j.expand(self.message_edge(y_ij))
+        hidden = hidden if edge is None else hidden + u_j.expand(edge)
         rows = self.message_out(F.relu(hidden))
         return u_j.with_rows(rows + u_j.rows if self.options.message_residual else rows)
+
+    def edge_terms(
+        self, rows: Tensor, edge_attr: Tensor | None, index: ContextIndex
+    ) -> Tensor | None:
+        """What each edge adds inside the relu of its messages, [E, C], from edge features."""
+        return None if self.message_edge is None else self.message_edge(edge_attr)
 
     def update(
         self, context: LocalContext, messages: LocalContext, index: ContextIndex
@@ -139,22 +152,34 @@ class DefaultSMPLayer(SetMapLayer):
     ) -> LocalContext:
         """The new contexts; `norm` normalises the given ones first."""
         self.check(context, index, edge_attr)
+        rows = self.core(context, index, edge_attr, norm, weights)[1]
+        if self.options.divide_update:
+            rows = index.divide(rows)
+        return LocalContext(rows, index.layout)
+
+    def core(
+        self,
+        context: LocalContext,
+        index: ContextIndex,
+        edge_attr: Tensor | None,
+        norm: nn.Module | None,
+        weights: LayerWeights | None,
+    ) -> tuple[LocalContext, Tensor]:
+        """The result of the set map, and the new rows."""
         weights = self.assemble_weights([self])[0] if weights is None else weights
         core = weights.core
         message = core.receiver, core.sender, core.receiver_bias
         prepared, terms = self.set_map.transform(context, norm, weights.set_map, message)
         rows = default_core(
             prepared.rows,
-            None if self.message_edge is None else self.message_edge(edge_attr),  # [E, C]
+            self.edge_terms(prepared.rows, edge_attr, index),
             core,
             index.undivided if self.options.divide_update else index,
             message_residual=self.options.message_residual,
             update_residual=self.options.update_residual,
             terms=terms,
         )
-        if self.options.divide_update:
-            rows = index.divide(rows)
-        return LocalContext(rows, index.layout)
+        return prepared, rows
 
 
 @dataclass(frozen=True, eq=False)

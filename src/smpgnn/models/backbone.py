@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.config.network import NetworkOptions
+from smpgnn.config.network import ONE_NODE, NetworkOptions
 from smpgnn.contexts.context import LocalContext
+from smpgnn.contexts.first_rows import FirstRows
 from smpgnn.contexts.growing import GrowingIndex
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import NodeRows
@@ -48,12 +49,11 @@ class Backbone(nn.Module):
         check_counts(num_layers=options.num_layers, at_least=1)
         self.in_channels, self.edge_channels, self.options = in_channels, edge_channels, options
         self.identifiers = options.identifiers if on_contexts else "nodes"
-        if self.identifiers in ("coloring", "neighborhood") and options.features == "row":
-            raise InputError(
-                "features='row' goes with identifiers='local' or 'onehot': a row of "
-                f"'{self.identifiers}' may stand for several nodes; take features='own' with it."
-            )
-        widths = [1 + in_channels] + [options.hidden_channels] * options.num_layers
+        self._check_rows()
+        self.first_rows = FirstRows.of(options) if on_contexts else FirstRows(options.features)
+        marks = 2 if self.identifiers == "pairs" else 1
+        self.first_channels = self.first_rows.channels(in_channels, edge_channels, marks)
+        widths = [self.first_channels] + [options.hidden_channels] * options.num_layers
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
         self.norm_after = options.norm_place == "after"
         normed = widths[1:] if self.norm_after else widths[:-1]
@@ -68,8 +68,13 @@ class Backbone(nn.Module):
             return ContextIndex.of_nodes(topology)
         if self.identifiers == "neighborhood":
             return GrowingIndex.of(topology, self.options.num_layers)
+        options = self.options
         return ContextIndex.build(
-            topology, self.identifiers, self.options.num_layers, self.options.context_radius
+            topology,
+            self.identifiers,
+            options.num_layers,
+            options.context_radius,
+            options.pair_distance,
         )
 
     def checked_index(
@@ -115,7 +120,7 @@ class Backbone(nn.Module):
         By default these are the contexts themselves. If `read` returns less, the rows of a layer
         are freed as soon as the next layer has used them.
         """
-        context = index.initial(x, self._dtype, self.options.features)
+        context = self.first_rows(index, x, edge_attr, self._dtype)
         found = [read(0, index.read(context, 0))]
         for number, weights in enumerate(self._assembled_weights(), start=1):
             arguments = number, context, edge_attr, index, weights
@@ -197,6 +202,26 @@ class Backbone(nn.Module):
         )
         return torch.stack(features)
 
+    def _check_rows(self) -> None:
+        """Raise an error if the options ask for what these contexts do not have."""
+        options, kind = self.options, self.identifiers
+        if kind == "nodes":
+            if options.first_rows or options.features == "both":
+                raise InputError("first_rows and features='both' go with contexts only.")
+            return
+        if kind in ("coloring", "neighborhood"):
+            asked = "first_rows" if options.first_rows else f"features={options.features!r}"
+            if options.first_rows or options.features in ("row", "both"):
+                raise InputError(
+                    f"{asked} goes with identifiers='local' or 'onehot': a row of '{kind}' may "
+                    "stand for several nodes; take features='own' with it."
+                )
+        if kind not in ONE_NODE and options.layer.terms:
+            raise InputError(
+                "terms goes with identifiers='local' or 'onehot': a row of "
+                f"'{kind}' may stand for several nodes."
+            )
+
     @property
     def _dtype(self) -> torch.dtype:
         return next(self.parameters()).dtype
@@ -251,12 +276,19 @@ class Backbone(nn.Module):
                 "index has rows of another kind: this network works on "
                 + ("nodes." if self.identifiers == "nodes" else "contexts.")
             )
-        wanted = self.options.context_radius if self.identifiers == "local" else None
+        options, local = self.options, self.identifiers in ("local", "pairs")
+        wanted = options.context_radius if local else None
         if index.table.context_radius != wanted:
             raise InputError(
                 f"index has a row per node within {_hops(index.table.context_radius)}, but this "
                 f"network needs {_hops(wanted)}: build it with the same identifiers and "
                 "context_radius."
+            )
+        distance = options.pair_distance if self.identifiers == "pairs" else None
+        if getattr(index.table, "pair_distance", None) != distance:
+            raise InputError(
+                "index has other rows than this network: build it with the same identifiers and "
+                "pair_distance."
             )
         if not (same_nodes and same_edges and same_graphs):
             raise InputError(

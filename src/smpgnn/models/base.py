@@ -14,7 +14,7 @@ from smpgnn.capture.pause import padded_call
 from smpgnn.config.network import LayerOptions, NetworkOptions
 from smpgnn.config.settings import refuse_unknown, settings, with_values
 from smpgnn.errors import InputError
-from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
+from smpgnn.layers import DefaultSMPLayer, FamilySMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.models.backbone import Backbone
 
 #: Arguments of all layers.
@@ -63,13 +63,15 @@ class Network(nn.Module):
             known = ", ".join(self.layer_types)
             raise InputError(f"layer must be one of {known}, not {name!r}.")
         kind = self.layer_types[name]
+        wider = FamilySMPLayer if kind is DefaultSMPLayer else kind  # the same with more terms
         own = _own_arguments(kind)
         changes = {n: value for n, value in changes.items() if value is not None or n == "norm"}
         where = type(self).__name__
-        refuse_unknown(changes, [*_ARGUMENTS, *kind.option_names, *own], where, "argument")
+        refuse_unknown(changes, [*_ARGUMENTS, *wider.option_names, *own], where, "argument")
         arguments = {n: changes.pop(n) for n in own if n in changes}
         given = self.default_options if options is None else options
         self.options = with_values(given, changes, where)
+        kind = wider if self.options.layer.terms else kind
         if kind.option_names:
             arguments["options"] = self.options.layer
         make: Callable[..., SMPLayer] = kind

@@ -11,7 +11,7 @@ from torch import nn
 
 from smpgnn.config.models import MODELS, SMP_LAYERS
 from smpgnn.config.network import LayerOptions, NetworkOptions
-from smpgnn.config.settings import Options, flat, nested, with_values
+from smpgnn.config.settings import Options, flat, nested, plain, with_values
 from smpgnn.errors import InputError, quoted
 
 
@@ -33,7 +33,7 @@ class NetworkSpec(Options):
 
     def to_dict(self) -> dict[str, Any]:
         """The flat view, as in saved models."""
-        return flat(self)
+        return plain(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> NetworkSpec:
@@ -42,7 +42,7 @@ class NetworkSpec(Options):
         Files of smpgnn have each value in the type of its setting; others are refused.
         """
         made = with_values(cls(), values, "spec")
-        for name, value in flat(made).items():
+        for name, value in plain(made).items():
             if values.get(name, value) != value:
                 raise InputError(f"spec.{name} is {quoted(values[name])}")
         return made
@@ -57,7 +57,10 @@ class NetworkSpec(Options):
         if entry.name not in SMP_LAYERS:  # baselines have neither contexts nor options of layers
             usual = NetworkOptions()
             options = options.changed(
-                identifiers=usual.identifiers, features=usual.features, **flat(LayerOptions())
+                identifiers=usual.identifiers,
+                features=usual.features,
+                first_rows=usual.first_rows,
+                **flat(LayerOptions()),
             )
         more: dict[str, Any] = {
             "edge_channels": self.edge_channels if entry.edges else 0,

@@ -52,8 +52,8 @@ class SMP(Network):
         identifiers: type of contexts. 'onehot' has n rows per context, 'coloring' (Algorithm 1)
             one per colour. 'neighborhood' has rows for visible nodes only and gives the same
             results as 'onehot'. 'local' has rows for the nodes within `context_radius` hops and one
-            for all others; this is another network (not in the paper). The weights do not depend
-            on the type.
+            for all others, 'pairs' for pairs of nodes; these are other networks (not in the
+            paper). The weights depend on the type for 'pairs' only.
         edge_channels: number of edge features; 0: none.
         level: 'graph' (result [B, out_channels]) or 'node' (result [N, out_channels]).
         pooling: for graphs: 'extractor' (trace and sum, each divided by the number of its terms) or
@@ -98,7 +98,7 @@ class SMP(Network):
         self.level, self.usual_nodes = level, usual_nodes
         chosen = self.options
         width = chosen.extractor_channels or 4 * chosen.hidden_channels
-        self.first_extractor = self._extractor(1 + in_channels, width, pooling)
+        self.first_extractor = self._extractor(self.backbone.first_channels, width, pooling)
         self.extractors = nn.ModuleList(
             self._extractor(chosen.hidden_channels, width, pooling)
             for _ in range(1 if chosen.shared_extractor else chosen.num_layers)

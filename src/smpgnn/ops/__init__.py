@@ -9,10 +9,12 @@ from smpgnn.ops.default_core import DefaultWeights, default_core
 from smpgnn.ops.dense import Dense
 from smpgnn.ops.fast_core import fast_core
 from smpgnn.ops.fold import NormState, fold
+from smpgnn.ops.gather import RowGather
 from smpgnn.ops.initial import initial_rows
 from smpgnn.ops.moments import Moments, measure
 from smpgnn.ops.neighbor import Lift, neighbor_sum, relu_neighbor_sum
 from smpgnn.ops.pool import pool_contexts
+from smpgnn.ops.products import Triples, row_products
 from smpgnn.ops.routes import Neighbors, Routes, find_neighbors
 from smpgnn.ops.set_map import set_linear
 from smpgnn.ops.sparse import SparseSum, expand_rows, segment_max, segment_sum
@@ -25,7 +27,9 @@ __all__ = [
     "Neighbors",
     "NormState",
     "Routes",
+    "RowGather",
     "SparseSum",
+    "Triples",
     "batch_norm",
     "default_core",
     "expand_rows",
@@ -39,6 +43,7 @@ __all__ = [
     "neighbor_sum",
     "pool_contexts",
     "relu_neighbor_sum",
+    "row_products",
     "segment_max",
     "segment_sum",
     "set_linear",

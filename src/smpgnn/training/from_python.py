@@ -55,6 +55,7 @@ def prepare_python(
     data: Any,
     parts: Mapping[str, Any],
     saved: RunData | None,
+    labels: pd.DataFrame | None = None,
 ) -> Prepared:
     """Prepare a run on `data`, or on the path of `options` if `data` is None.
 
@@ -63,23 +64,26 @@ def prepare_python(
         data: a DataFrame or graphs of PyTorch Geometric.
         parts: train, val and test: data, row numbers, or all None.
         saved: what a run stores about its data, to continue it.
+        labels: the table of targets of graph files.
     """
     pieces = _pieces(options, data is not None or bool(options.path), parts)
     indices = pieces is None and parts["train"] is not None
     own: OwnSplit | None = partial(_of_indices, parts) if indices else None
     if isinstance(options, MoleculesOptions):
         if pieces is not None:
-            frames = [_table(options, pieces[name], name) for name in PARTS]
+            frames = [_table(options, part, name) for name, part in pieces.items()]
             data, own = _concat(frames), _in_turn([len(frame) for frame in frames])
         elif data is not None:
             _check_table(data, "data")
         return molecules(options, saved, data=data, own=own)
     if pieces is None and data is None:
-        return graphs(options, saved, own=own)
+        return graphs(options, saved, own=own, labels=labels)
+    if labels is not None:
+        raise InputError("labels: is for graph files: set y of each graph instead.")
     if pieces is None:
         items = _graphs(data, "data")
     else:
-        lists = [_graphs(pieces[name], name) for name in PARTS]
+        lists = [_graphs(part, name) for name, part in pieces.items()]
         items, own = [g for part in lists for g in part], _in_turn([len(part) for part in lists])
     return _graphs_in_memory(options, items, own, saved)
 
@@ -91,27 +95,30 @@ def _pieces(
     given = [name for name in PARTS if parts[name] is not None]
     if not given:
         return None
-    missing = [name for name in PARTS if name not in given]
+    missing = [name for name in ("train", "val") if name not in given]
     if missing:
-        raise InputError(f"{given[0]} is given without {missing[0]}: give train, val and test.")
+        raise InputError(
+            f"{given[0]} is given without {missing[0]}: give train and val, and test if you "
+            "have test rows."
+        )
     for name, unset in (("split_column", ""), ("split_time", ""), ("split", "random")):
         if getattr(options, name) != unset:
             raise InputError(
                 f"{name} and train, val, test both say how to split: leave one of them out."
             )
-    counts = [_is_indices(parts[name]) for name in PARTS]
+    counts = [_is_indices(parts[name]) for name in given]
     if has_data:
-        for name, indices in zip(PARTS, counts, strict=True):
+        for name, indices in zip(given, counts, strict=True):
             if not indices:
                 raise InputError(
                     f"data and {name} are both data: leave out data, or give {name} as row "
                     "numbers of data, counted from 0."
                 )
         return None
-    for name, indices in zip(PARTS, counts, strict=True):
+    for name, indices in zip(given, counts, strict=True):
         if indices:
             raise InputError(f"{name} has row numbers: give the data that they count in data=.")
-    return parts
+    return {name: parts[name] for name in given}
 
 
 def _is_indices(value: Any) -> bool:
@@ -126,6 +133,8 @@ def _of_indices(parts: Mapping[str, Any], rows: int) -> SplitTable:
     part = torch.full((rows,), -1)
     for number, name in enumerate(PARTS):
         given = parts[name]
+        if given is None:  # no test rows
+            continue
         values = np.asarray(list(given) if isinstance(given, set) else given)
         if values.size == 0:
             raise InputError(f"{name} has no row numbers: give at least one.")
@@ -156,7 +165,7 @@ def _of_indices(parts: Mapping[str, Any], rows: int) -> SplitTable:
 
 def _in_turn(sizes: Sequence[int]) -> OwnSplit:
     """The split of rows that are those of train, then of val, then of test."""
-    part = torch.arange(3).repeat_interleave(torch.tensor(sizes))
+    part = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     return lambda rows: SplitTable(torch.arange(rows), part)
 
 

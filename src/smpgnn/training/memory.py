@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from smpgnn.config.models import CONTEXTS
+from smpgnn.contexts.first_rows import FirstRows
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
@@ -273,11 +275,19 @@ class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.live -= size
 
 
+def _first_channels(spec: NetworkSpec) -> int:
+    """The width of the initial rows."""
+    if spec.options.model not in CONTEXTS:
+        return 1 + spec.in_channels
+    marks = 2 if spec.options.identifiers == "pairs" else 1
+    return FirstRows.of(spec.options).channels(spec.in_channels, spec.edge_channels, marks)
+
+
 def _width(spec: NetworkSpec) -> int:
     """Maximum number of values per row, node or edge in any layer."""
     return max(
         spec.options.hidden_channels,
-        1 + spec.in_channels,
+        _first_channels(spec),
         spec.edge_channels,
         spec.options.extractor_channels or 4 * spec.options.hidden_channels,
         spec.max_nodes if spec.options.model == "rp" else 0,  # one-hot identifiers

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from smpgnn.config.options import GraphsOptions, MoleculesOptions, TableOptions
 from smpgnn.data.base import Splits
+from smpgnn.data.categories import Categories
 from smpgnn.data.fingerprint import (
     Content,
     smiles_fingerprint,
@@ -23,7 +24,7 @@ from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
 from smpgnn.data.summary import DataSummary, summarize
-from smpgnn.data.tables import select_columns
+from smpgnn.data.tables import select_columns, table_name
 from smpgnn.data.targets import Targets, TargetSpec, place
 from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from smpgnn.data.molecules import MoleculeTable
+    from smpgnn.data.tables import Table
 
 
 #: A split from Python, given the number of rows of the data.
@@ -150,9 +152,16 @@ def _same_task(options: TableOptions, saved: RunData | None) -> str:
 
 
 def graphs(
-    options: GraphsOptions, saved: RunData | None, *, own: OwnSplit | None = None
+    options: GraphsOptions,
+    saved: RunData | None,
+    *,
+    own: OwnSplit | None = None,
+    labels: pd.DataFrame | None = None,
 ) -> Prepared:
-    """A file or folder of graphs; arguments as of `molecules`."""
+    """A file or folder of graphs; arguments as of `molecules`.
+
+    `labels` is the table of targets in place of the file that the settings name.
+    """
     from smpgnn.data.graphs import graph_values, read_graphs
 
     if not options.path:
@@ -163,9 +172,14 @@ def graphs(
             raise InputError(f"{option}: name the targets as well, with --targets.")
     if options.weight_column and options.level == "node":
         raise InputError("--weight-column: is for targets of graphs: leave it out.")
+    if options.integers == "categories":
+        raise InputError(
+            "integers: applies to graphs from Python; in files, write categories as texts."
+        )
+    known: Table | None = (options.labels or None) if labels is None else labels
     table = read_graphs(
         options.path,
-        labels=options.labels or None,
+        labels=known,
         target=options.targets or None,
         level=cast(Any, options.level),
         task=_same_task(options, saved),
@@ -177,11 +191,12 @@ def graphs(
             "or give a table with --labels."
         )
     by = basis_column(options) if saved is None and own is None else ""
-    store, labels = table.store, options.labels or None
-    column = graph_values(options.path, by, labels=labels) if by else None
+    store = table.store
+    column = graph_values(options.path, by, labels=known) if by else None
     if options.weight_column:
-        weight = graph_values(options.path, options.weight_column, labels=labels)
-        store = replace(store, weight=read_weights(weight, labels or options.path).float())
+        weight = graph_values(options.path, options.weight_column, labels=known)
+        where = options.path if known is None else table_name(known)
+        store = replace(store, weight=read_weights(weight, where).float())
     return prepare_store(
         options,
         store,
@@ -310,11 +325,19 @@ def _own_data(
         splits = Splits(*(store.select(part) for part in split))
         table = SplitTable.of_rows(split, rows)
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
+        if part is splits.test and len(part) == 0:
+            continue  # a split from Python may have no test rows
         if bool(exact_targets(part, level).isnan().all()):
             raise InputError(
                 f"{options_source(options)}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
             )
+    if isinstance(options, GraphsOptions) and options.integers == "categories":
+        categories = Categories.fit(splits.train)
+        if categories:
+            splits = Splits(*(categories.encode(part) for part in vars(splits).values()))
+            source = {**source, "categories": categories.to_dict()}
+            notes = (*notes, categories.note())
     task, about = own_task(options, targets, splits, level)
     prepared = assemble(
         options,

@@ -116,7 +116,7 @@ def assemble(
         node_outputs=task.node_outputs,
         graph_outputs=task.graph_outputs,
         options=network,
-        max_nodes=max(int(part.num_nodes.max()) for part in vars(splits).values()),
+        max_nodes=max(int(part.num_nodes.max()) for part in vars(splits).values() if len(part)),
         usual_nodes=max(1.0, splits.train.num_nodes.double().mean().item()),
     )
     parts = zip(vars(splits).values(), SPLITS, strict=True)

@@ -24,24 +24,30 @@ def context_rows(sizes: Tensor, spec: NetworkSpec) -> Tensor:
 def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
     """Rows of each graph's contexts in a layer, and messages between rows, [G, 2].
 
-    For 'local' and 'neighborhood', rows are estimated from some contexts of each graph and averaged
-    over the layers; for 'coloring' the result is close to an upper bound.
+    For 'local', 'pairs' and 'neighborhood', rows are estimated from some contexts of each graph and
+    averaged over the layers; for 'coloring' the result is close to an upper bound. Links between
+    rows (docs/family.md) are not counted: their number grows with that of rows and messages.
     """
     sizes = store.num_nodes.cpu().double()
     rows = context_rows(sizes, spec)
-    if spec.options.model in CONTEXTS and spec.options.identifiers != "onehot":
+    if spec.options.model in CONTEXTS and spec.options.identifiers == "pairs":
+        # For each node that a context sees, the nodes close to it.
+        near = _context_sizes(store, spec, spec.options.pair_distance) - 1
+        rows = sizes * (1 + (_context_sizes(store, spec) - 1).minimum(sizes) * near.minimum(sizes))
+    elif spec.options.model in CONTEXTS and spec.options.identifiers != "onehot":
         rows = sizes * _context_sizes(store, spec).minimum(sizes)
     return torch.stack([rows, rows * store.num_edges.cpu() / sizes.clamp(min=1)], dim=1)
 
 
-def _context_sizes(store: GraphStore, spec: NetworkSpec) -> Tensor:
-    """The mean number of rows of a context of each graph, [G].
+def _context_sizes(store: GraphStore, spec: NetworkSpec, radius: int | None = None) -> Tensor:
+    """The mean number of rows of a context of each graph, or of one of this radius, [G].
 
     The search starts with the largest graphs; graphs that it does not reach get their mean.
     """
     bare = GraphStore(store.node_ptr.cpu(), store.edge_ptr.cpu(), store.edge_index.cpu())
     batch = bare.batch()
-    edges, radius = batch.edge_index, spec.options.context_radius
+    edges = batch.edge_index
+    radius = spec.options.context_radius if radius is None else radius
     if spec.options.identifiers == "neighborhood":
         radius = spec.options.num_layers
     if spec.options.identifiers == "coloring":  # no two nodes within 2L hops share a colour

@@ -9,7 +9,7 @@ curves.png             the same as a figure
 model.safetensors      the best weights by the validation metric, for `smpgnn predict`
 test_predictions.csv   their predictions for the test rows, beside the targets
 last.ckpt              checkpoint from which `--resume` continues
-tensorboard/           the same metrics for TensorBoard
+tensorboard/           the same metrics for TensorBoard; other loggers: csv/, mlflow/, wandb/
 lock                   locked by the process that writes here; empty
 
 Model, checkpoint and JSON files carry their checksum; that of splits.csv is in data.json, those of
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from smpgnn.training.run_data import RunData
 
 #: Settings that may differ when a run is continued: where it runs, not what it does.
-PLACE = ("output", "device", "devices", "nodes", "data_dir", "cuda_graphs")
+PLACE = ("output", "logger", "device", "devices", "nodes", "data_dir", "cuda_graphs")
 #: Where the data are; they may move, and are identified by their fingerprint.
 DATA = ("path", "labels", "data_dir")
 #: Required entries of run.json.

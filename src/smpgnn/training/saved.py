@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from torch import nn
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
+from smpgnn.config.options import DEVICES, MoleculesOptions
+from smpgnn.data.categories import Categories
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -109,6 +112,8 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
         raise InputError("source.standardize is not true or false")
     if "schema" in source:
         _check_schema(GraphSchema.from_dict(source["schema"]), spec)
+    if "categories" in source:
+        Categories.from_dict(source["categories"]).check(spec.in_channels, spec.edge_channels)
     if spec.options.num_layers > len(weights):  # each layer has several
         raise InputError(f"{spec.options.num_layers} layers cannot have {len(weights)} tensors")
     with torch.device("meta"):  # shapes only
@@ -149,11 +154,30 @@ def _shape(size: torch.Size | None) -> str:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device named 'auto', 'cpu' or 'cuda'."""
+    """The device of this name; auto: cuda, else mps if our operations work there, else cpu."""
+    if name not in DEVICES:
+        raise InputError(f"--device must be one of {', '.join(DEVICES)}, not {name!r}.")
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        gpu = "mps" if trains_on("mps") else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else gpu)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this machine has no usable GPU: use cpu or auto.")
-    if name not in ("cpu", "cuda"):
-        raise InputError(f"--device must be auto, cpu or cuda, not {name!r}.")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise InputError("--device mps: torch finds no Apple GPU on this machine: use cpu or auto.")
     return torch.device(name)
+
+
+@cache
+def trains_on(device: str) -> bool:
+    """Whether the network of molecules computes gradients there; torch lacks operations on mps."""
+    from smpgnn.models import SMP
+
+    options = MoleculesOptions().network.changed(hidden_channels=4, num_layers=1)
+    try:
+        edges = torch.tensor([[0, 1], [1, 0]], device=device)
+        network = SMP(1, 1, options=options).to(device)
+        network(torch.ones(2, 1, device=device), edges).sum().backward()
+        grads = [p.grad for p in network.parameters() if p.grad is not None]
+        return all(bool(grad.isfinite().all()) for grad in grads)
+    except (RuntimeError, NotImplementedError, TypeError, AssertionError):
+        return False

@@ -7,19 +7,20 @@ import logging
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.loggers import Logger
 
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError, Terminated
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
+from smpgnn.training.loggers import run_logger
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
 from smpgnn.training.prepare import Prepared, prepare
@@ -40,7 +41,10 @@ from smpgnn.training.saved import SavedModel, load_model, pick_device
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run: its folder, the best network, and its metrics on each split."""
+    """The result of a run: its folder, the best network, and its metrics on each split.
+
+    `test` is empty if the run has no test rows.
+    """
 
     folder: Path
     saved: SavedModel
@@ -56,6 +60,7 @@ def train_run(
     resume: bool = False,
     prepared: Prepared | None = None,
     quiet: bool = False,
+    callbacks: Sequence[pl.Callback] = (),
 ) -> Result:
     """Train with these settings, into their run folder.
 
@@ -65,12 +70,13 @@ def train_run(
             those of `resumed_options`.
         prepared: your own data, in place of those that the options name.
         quiet: print no notes and no progress bar.
+        callbacks: of Lightning, called after ours; the first of ours has the history of the run.
     """
     if not options.output:
         options = replace(options, output=default_output(options))
     check_environment()
     with contextlib.ExitStack() as locks:
-        return _train(options, resume, prepared, quiet, locks)
+        return _train(options, resume, prepared, quiet, callbacks, locks)
 
 
 def _train(
@@ -78,6 +84,7 @@ def _train(
     resume: bool,
     prepared: Prepared | None,
     quiet: bool,
+    more: Sequence[pl.Callback],
     locks: contextlib.ExitStack,
 ) -> Result:
     """Train, with a lock on the run folder from the first write to it."""
@@ -115,10 +122,10 @@ def _train(
         sealed = saved_data is not None  # older versions wrote no checksums
         checked = check_checkpoint(start, options, module.state_dict(), sealed=sealed)
 
-    with _quiet_libraries():
+    with _quiet_libraries(), run_logger(options, folder.path) as logger:
         grouped = in_group()
-        callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)])]
-        trainer = _trainer(options, device, folder, callbacks)
+        callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)]), *more]
+        trainer = _trainer(options, device, logger, callbacks)
         if first and not resume:
             locks.enter_context(folder.alone())
             content = prepared.content(options.task_name())
@@ -161,7 +168,7 @@ def _fit_memory(options: TrainOptions, prepared: Prepared, device: torch.device)
 def _trainer(
     options: TrainOptions,
     device: torch.device,
-    folder: RunFolder,
+    logger: Logger | bool,
     callbacks: list[pl.Callback],
 ) -> pl.Trainer:
     if options.precision == "tf32" and device.type == "cuda":
@@ -169,16 +176,16 @@ def _trainer(
     several = options.devices * options.nodes > 1
     try:
         trainer = pl.Trainer(
-            accelerator="gpu" if device.type == "cuda" else "cpu",
+            accelerator="gpu" if device.type == "cuda" else device.type,
             devices=options.devices,
             num_nodes=options.nodes,
             strategy="ddp" if several else "auto",
             max_epochs=options.epochs,
-            deterministic="warn" if device.type == "cuda" else True,
+            deterministic=True if device.type == "cpu" else "warn",
             # batches by rows: their number changes from epoch to epoch
             reload_dataloaders_every_n_epochs=1 if options.batch_rows else 0,
             callbacks=callbacks,
-            logger=TensorBoardLogger(str(folder.path), name="", version="tensorboard"),
+            logger=logger,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -247,12 +254,15 @@ def _finish(
     predictions = TestPredictions(saved.task)
     network, task, size, rows = saved.network, saved.task, options.batch_size, options.batch_rows
     validation = evaluate_store(network, task, prepared.splits.val, size, device, rows)
-    test = evaluate_store(
-        network, task, prepared.splits.test, size, device, rows, keep=predictions.keep
-    )
+    test = {}
+    if len(prepared.splits.test):
+        test = evaluate_store(
+            network, task, prepared.splits.test, size, device, rows, keep=predictions.keep
+        )
     if write:
         folder.write_metrics(keeper.history)
-        folder.write_predictions(predictions.frame(prepared))
+        if test:
+            folder.write_predictions(predictions.frame(prepared))
         folder.write_record(
             {
                 "task": options.task_name(),

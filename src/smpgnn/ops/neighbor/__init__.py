@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.autograd import Function
 
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer, take
-from smpgnn.ops.backend import opaque, plain_gradients, transformed
+from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
 from smpgnn.ops.sparse import SparseSum, sparse_apply
 
 #: Numbers that one piece of the relu sum keeps: few compared to the rest of a network, enough for
@@ -33,6 +33,7 @@ class Lift:
     target: Tensor
     edge: Tensor
     scale: Tensor
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor]:
@@ -73,9 +74,43 @@ class Lift:
         """The entries sorted by edge, [M]."""
         return torch.argsort(self.edge.int(), stable=True)
 
+    @cached_property
+    def edge_ends(self) -> Tensor | None:
+        """Pointer [E + 1] into `by_edge`, if it is known beforehand; None: count the entries."""
+        return None
+
+    def edge_ptr(self, edges: int) -> Tensor:
+        """Pointer [E + 1] into `by_edge`."""
+        if self.edge_ends is not None:
+            return self.edge_ends
+        return pointer(torch.bincount(self.edge, minlength=edges))
+
+    @cached_property
+    def small(self) -> tuple[Tensor, Tensor, Tensor]:
+        """ptr, source and edge in int32, for the kernels."""
+        return self.ptr.int(), self.source.int(), self.edge.int()
+
+    @cached_property
+    def small_by_source(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The entries of each source in int32: pointer [P + 1], target and edge."""
+        ptr, order = self.by_source
+        return ptr.int(), take(self.target, order).int(), take(self.edge, order).int()
+
+    def small_by_edge(self, edges: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The entries of each edge in int32: pointer [E + 1], target and source. Cached."""
+        if not self._by_edge:
+            order = self.by_edge
+            target, source = (take(rows, order).int() for rows in (self.target, self.source))
+            self._by_edge.append((self.edge_ptr(edges).int(), target, source))
+        return self._by_edge[0]
+
+    @cached_property
+    def _by_edge(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        return []
+
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Split into pieces of about `entries` entries: the receiving rows and entries of each."""
-        if self.source.numel() <= entries:
+        if self.source.numel() <= entries or self.given:  # padded lists are never split
             yield slice(0, self.scale.numel()), slice(0, self.source.numel())
             return
         wanted = torch.arange(0, self.source.numel(), entries, device=self.ptr.device)
@@ -125,10 +160,15 @@ class _ReluNeighborSum(Function):
     def forward(
         ctx: Any, receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift
     ) -> Tensor:
-        # One table of all summands, so that a term is one gather of two or three rows.
-        table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
         ctx.save_for_backward(receiver, sender, edge)
         ctx.lift = lift
+        if _listed(receiver):
+            from smpgnn.ops.neighbor import kernel
+
+            out: Tensor = kernel.relu_sums(receiver, sender, edge, lift)
+            return out
+        # One table of all summands, so that a term is one gather of two or three rows.
+        table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
         return relu_table_sum(table, lift, edge is not None)
 
     @staticmethod
@@ -142,8 +182,17 @@ class _ReluNeighborSum(Function):
                 [grad],
             )
             return *again, None
+        if _listed(receiver):
+            from smpgnn.ops.neighbor import kernel
+
+            return *kernel.relu_gradients(grad, receiver, sender, edge, lift), None
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
         return *relu_table_gradients(grad, table, lift, edge is not None), None
+
+
+def _listed(rows: Tensor) -> bool:
+    """Whether kernels go through the lists."""
+    return fused(rows) and rows.size(1) <= 128
 
 
 def relu_table_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
@@ -171,8 +220,7 @@ def relu_table_gradients(
         ptr, order = lift.by_source
         grad_edge = None
         if with_edge:
-            edge_ptr = pointer(torch.bincount(lift.edge, minlength=edges))
-            grad_edge = SparseSum(edge_ptr, lift.by_edge)(passed)
+            grad_edge = SparseSum(lift.edge_ptr(edges), lift.by_edge)(passed)
         return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), grad_edge
     grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
     grad_edge = grad.new_zeros(edges, grad.size(1)) if with_edge else None

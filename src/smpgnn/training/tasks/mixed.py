@@ -102,8 +102,8 @@ class MixedTargets(OneLevelTask):
                 own["relative_error"] = own["rmse"] / part.scale[0]
             elif "auc" in own:
                 own["relative_error"] = 2 * (1 - own["auc"])
-            for metric, value in own.items():
-                found[metric][name] = value
+            for metric in own.keys() & found.keys():
+                found[metric][name] = own[metric]
         means = {
             metric: torch.stack(list(by_name.values())).mean()
             for metric, by_name in found.items()
@@ -143,9 +143,9 @@ class MixedTargets(OneLevelTask):
         return _side_by_side([part.shown_targets(own) for part, own, _ in self._pieces(batch)])
 
     def metric_groups(self) -> list[tuple[tuple[str, ...], list[str]]]:
-        groups: list[tuple[tuple[str, ...], list[str]]] = [
-            (("relative_error",), self.target_names())
-        ]
+        groups: list[tuple[tuple[str, ...], list[str]]] = []
+        if "relative_error" in self.metric_names:
+            groups.append((("relative_error",), self.target_names()))
         for kind in (Regression, Classification):
             parts = [part for part in self.parts if isinstance(part, kind)]
             names = [name for part in parts for name in part.target_names()]
