@@ -126,6 +126,13 @@ def test_several_targets_with_gaps() -> None:
     assert both.predict(SMILES).shape == (27, 2)
     assert [share.shape for share in both.predict_proba(SMILES)] == [(27, 2)] * 2
     assert 0 <= both.score(SMILES, marks) <= 1
+    more = marks.assign(end=[s[-1] for s in SMILES])
+    several = SMPClassifier(**SMALL).fit(SMILES, more)
+    widths = [len(classes) for classes in several.classes_]
+    assert widths == [2, 2, more["end"].nunique()]
+    shares = several.predict_proba(SMILES)
+    assert [share.shape for share in shares] == [(27, width) for width in widths]
+    assert np.allclose([share.sum(axis=1) for share in shares], 1)
 
 
 def test_sample_weights_count() -> None:

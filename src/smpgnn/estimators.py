@@ -260,7 +260,7 @@ class SMPRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
 
 class SMPClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """Predict classes from SMILES or graphs; several targets have two classes each.
+    """Predict classes from SMILES or graphs.
 
     `classes_` has the classes, for several targets a list of those of each.
 

@@ -35,7 +35,7 @@ def of_table(path: Path, frame: pd.DataFrame, target: str = "y", **how: object) 
 def of_file(path: Path, target: str = "y") -> Fingerprint:
     read = read_table(path, ["smiles", target])
     targets = parse_targets(read, [target], source="data")
-    return smiles_fingerprint(read["smiles"].tolist(), targets.values, targets.spec)
+    return smiles_fingerprint(read["smiles"].tolist(), targets)
 
 
 def place(row: int) -> str:

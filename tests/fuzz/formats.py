@@ -9,6 +9,7 @@ from fuzz.cases import Maker
 from fuzz.configs import yaml_case
 from fuzz.graphs import edges_case, graphml_case, json_case
 from fuzz.runs import runs_maker
+from fuzz.sdf import sdf_case
 from fuzz.tables import csv_case, parquet_case, smiles_case
 from fuzz.words import words_case
 
@@ -17,6 +18,7 @@ FORMATS: dict[str, Callable[[Path], Maker]] = {
     "csv": lambda models: csv_case,
     "parquet": lambda models: parquet_case,
     "smiles": lambda models: smiles_case,
+    "sdf": lambda models: sdf_case,
     "yaml": lambda models: yaml_case,
     "json": lambda models: json_case,
     "graphml": lambda models: graphml_case,

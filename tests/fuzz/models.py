@@ -47,7 +47,7 @@ def edges(number: int) -> str:
 
 
 def make_models(folder: Path) -> None:
-    """Train MOLECULES, CLASSES, GRAPHS, NODES and, on edge lists, LISTS into the folder."""
+    """Train MOLECULES, CLASSES, MIXED, GRAPHS, NODES and, on edge lists, LISTS into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data.csv").write_text(table())
     lines = "\n".join(json.dumps(graph(number)) for number in range(12))
@@ -61,6 +61,8 @@ def make_models(folder: Path) -> None:
     graphs = ("train", "graphs", folder / "graphs.jsonl")
     _do(*molecules, "--targets", "size", *_SMALL, "--output", folder / "MOLECULES")
     _do(*molecules, "--targets", "kind", *_SMALL, "--output", folder / "CLASSES")
+    mixed = ("--targets", "size", "kind", "--standardize", "--log-target")
+    _do(*molecules, *mixed, *_SMALL, "--output", folder / "MIXED")
     _do(*graphs, "--targets", "label", *_SMALL, "--output", folder / "GRAPHS")
     lists = ("train", "graphs", folder / "lists", "--labels", folder / "labels.csv")
     _do(*lists, "--targets", "label", "--task", "regression", *_SMALL, "--output", folder / "LISTS")

@@ -12,7 +12,8 @@ _NOTES = re.compile(
     r"^Graphs: |^Downloading |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not|"
     r"^Search in |^  [a-z_]+: |^trial \d+: |"
     r"as node|skipped|was started by an older version|^The model is chosen by its log loss\.$|"
-    r"^The (validation|test) split has only one class of "
+    r"^The (validation|test) split has only one class of |^Target '|^Standardised: |^Replicates: |"
+    r"^Duplicates: "
 )
 _LONGEST = 3000
 

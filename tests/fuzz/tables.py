@@ -17,7 +17,7 @@ from fuzz.mutate import TEXTS, mutated
 
 _TOKENS = (
     ",", ";", "\t", '"', '""', "\n", "\r", "smiles", "size", "error", "CCO", "c1ccccc1", "train",
-    "val", "test", "NA", "nan", "prediction", "\n\n", '"\n"', "a", "b",
+    "val", "test", "NA", "nan", "prediction", "\n\n", '"\n"', "a", "b", ">", "<", "≥ ", "<= 2",
 )  # fmt: skip
 
 
@@ -29,17 +29,17 @@ def csv_case(random: Random) -> Case:
         name, data = "t.csv.gz", gzip.compress(data, 1, mtime=0)
         if random.random() < 0.5:
             data = mutated(random, [data])
-    return _table_case(random, name, data)
+    return table_case(random, name, data)
 
 
-def _table_case(random: Random, name: str, data: bytes) -> Case:
+def table_case(random: Random, name: str, data: bytes) -> Case:
     files = {name: data}
     more: tuple[str, ...] = ()
     if random.random() < 0.1:
         more = ("--smiles-column", random.choice(("size", "name", "SMILES", "", " ", "part")))
     elif random.random() < 0.1 and name.endswith(".csv"):
         more = ("--separator", random.choice((",", ";", "\t", "|", '"', "\\t", "", "\n", "é")))
-    model = random.choice(("MOLECULES", "MOLECULES", "CLASSES"))
+    model = random.choice(("MOLECULES", "MOLECULES", "CLASSES", "MIXED"))
     interrupt = random.uniform(0, 0.04) if random.random() < 0.03 else None
     what = random.random()
     if what < 0.5:
@@ -54,11 +54,18 @@ def _table_case(random: Random, name: str, data: bytes) -> Case:
     if what < 0.85:
         return Case(("evaluate", model, name, *more), files, (), interrupt)
     if what < 0.95:
-        target = random.choice(("size", "size", "kind", "part", "smiles"))
+        target = random.choice(("size", "size", "kind", "part", "smiles", "size kind")).split()
         split = random.choice(
             ((), (), ("--split", "scaffold"), ("--split-column", "part"), ("--task", "regression"))
         )
-        words = ("train", "molecules", name, "--targets", target, "--output", "run", *split, *more)
+        chosen = random.choice(
+            ((), (), ("--standardize",), ("--replicates", "mean"), ("--log-target",),
+             ("--standardize", "--replicates", "mean"))
+        )  # fmt: skip
+        words = (
+            "train", "molecules", name, "--targets", *target, "--output", "run", *split, *chosen,
+            *more,
+        )  # fmt: skip
         return Case(words, files, ("run",))
     files["graphs.jsonl"] = _graphs()
     words = ("train", "graphs", "graphs.jsonl", "--labels", name, "--output", "run")
@@ -115,7 +122,7 @@ def smiles_case(random: Random) -> Case:
         text.write(f"{quoted},{random.choice(('1', '2.5', ''))}\n")
     files = {"t.csv": text.getvalue().encode("utf-8", "replace")}
     what = random.random()
-    model = random.choice(("MOLECULES", "MOLECULES", "MOLECULES", "CLASSES", "zinc"))
+    model = random.choice(("MOLECULES", "MOLECULES", "MIXED", "CLASSES", "zinc"))
     if what < 0.8:
         return Case(("predict", model, "t.csv", "-o", "out.csv"), files, ("out.csv",))
     if what < 0.85:
@@ -164,7 +171,7 @@ def parquet_case(random: Random) -> Case:
             data = mutated(random, [data], most=2)
     else:
         data = _damaged_parquet(random)
-    return _table_case(random, "t.parquet", data)
+    return table_case(random, "t.parquet", data)
 
 
 def _damaged_parquet(random: Random) -> bytes:

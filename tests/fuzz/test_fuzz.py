@@ -36,7 +36,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "train graphs {} --targets end --level node --output run",
     ),
 }
-_COMMANDS |= {"parquet": _COMMANDS["csv"], "graphml": _COMMANDS["json"]}
+_COMMANDS |= {"parquet": _COMMANDS["csv"], "sdf": _COMMANDS["csv"], "graphml": _COMMANDS["json"]}
 _COMMANDS["edges"] = ("predict LISTS {} -o out.csv", "train graphs {} --output run")
 
 

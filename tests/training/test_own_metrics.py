@@ -132,7 +132,8 @@ def test_a_validation_split_of_one_class(tmp_path: Path) -> None:
     columns: dict[str, list[Any]] = {"a": [0, 1] * 5 + [0] * 3 + [0, 1, 1]}
     made = prepared(tmp_path, columns)
     assert (made.task.monitor, made.task.larger_is_better) == ("log_loss", False)
-    assert made.notes[:2] == (
+    assert made.notes[:3] == (
+        "Target 'a': classes 0 (9), 1 (7).",
         "The model is chosen by its log loss.",
         "The validation split has only one class of 'a', so there is no AUC for it.",
     )
@@ -143,7 +144,7 @@ def test_a_validation_split_of_one_class(tmp_path: Path) -> None:
     two = {**columns, "b": [1, 0] * 5 + [0, 1, 1] + [None] * 3}
     made = prepared(tmp_path, two)
     assert (made.task.monitor, made.task.tie) == ("auc", "log_loss")
-    assert made.notes[0].startswith("The validation split has only one class of 'a', ")
+    assert made.notes[2].startswith("The validation split has only one class of 'a', ")
 
 
 def test_no_metric_is_nan_in_the_record(tmp_path: Path) -> None:

@@ -106,13 +106,15 @@ def test_a_given_split_is_kept_and_overlap_is_reported(tmp_path: Path) -> None:
     frame = table().assign(part=["train"] * 30 + ["test"] * 4 + ["val"] * 6)
     made = prepared(tmp_path, frame, split_column="part")
     assert parts_of(made)[2] == [30, 31, 32, 33]
-    assert made.notes[:2] == (
+    assert made.notes[1:3] == (
         "The given split was kept, but 4 molecules are both in training and in test (first: C).",
         "The given split was kept, but 6 molecules are both in training and in validation "
         "(first: CCO).",
     )
     frame["part"] = ["train"] * 10 + ["val"] * 10 + ["test"] * 10 + ["train"] * 10
-    assert len(prepared(tmp_path, frame, split_column="part").notes) == 1  # only the sizes
+    assert (
+        len(prepared(tmp_path, frame, split_column="part").notes) == 2
+    )  # the target and the sizes
 
 
 def test_versions_without_saved_split_split_rows_alone(tmp_path: Path) -> None:

@@ -301,6 +301,7 @@ def test_an_old_run_predicts_and_goes_on(old: Path, capsys: pytest.CaptureFixtur
         "row,split\n1,all\n",
         "row,split\none,train\n",
         "row,split\n0,train\n",
+        "row,split\n1,train\ninf,train\n",
         'row,split\n"1,train\n',
         "node,split\n1,train\n",
     ],

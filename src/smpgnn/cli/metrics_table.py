@@ -15,22 +15,26 @@ _NONE = "-"
 def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
     """The metrics of some splits by their names; with several targets also those of each target.
 
-    A metric without a value shows as '-', and the last line says why.
+    A metric without a value shows as '-', and a line below says why.
     """
-    metrics = task.metric_names or tuple(next(iter(splits.values())))
-    rows = []
-    for split, values in splits.items():
-        rows.append((split, [values.get(metric) for metric in metrics]))
-        names = task.target_names()
-        for name in names if len(names) > 1 else ():
-            rows.append((f"  {name}", [values.get(f"{metric} {name}") for metric in metrics]))
-    width = max(len(label) for label, _ in rows)
-    lines = [" " * width + "".join(_cell(metric, metric) for metric in metrics)]
-    for label, values_of_row in rows:
-        cells = zip(values_of_row, metrics, strict=True)
-        lines.append(label.ljust(width) + "".join(_cell(shown(v), name) for v, name in cells))
-    if any(value is None for _, values in rows for value in values):
+    lines, gaps = [], False
+    for metrics, names in task.metric_groups():
+        metrics = metrics or tuple(next(iter(splits.values())))
+        rows = []
+        for split, values in splits.items():
+            rows.append((split, [values.get(metric) for metric in metrics]))
+            for name in names if len(task.target_names()) > 1 else ():
+                rows.append((f"  {name}", [values.get(f"{metric} {name}") for metric in metrics]))
+        width = max(len(label) for label, _ in rows)
+        lines.append(" " * width + "".join(_cell(metric, metric) for metric in metrics))
+        for label, values_of_row in rows:
+            cells = zip(values_of_row, metrics, strict=True)
+            lines.append(label.ljust(width) + "".join(_cell(shown(v), name) for v, name in cells))
+        gaps = gaps or any(value is None for _, values in rows for value in values)
+    if gaps:
         lines.append(f"{_NONE}: no value, because all known targets are equal (or none is known)")
+    if task.units():
+        lines.append(task.units())
     return "\n".join(lines)
 
 

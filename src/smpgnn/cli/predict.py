@@ -36,7 +36,7 @@ def add_inputs(parser: Parser) -> None:
     """Add a model and the data to apply it to."""
     data = parser.add_argument_group("model and data")
     add_model(data)
-    data.add_argument("data", metavar="DATA", help="CSV or Parquet table, or graphs")
+    data.add_argument("data", metavar="DATA", help="table, SDF or Mol file, or graphs")
     add_table_format(data)
 
 

@@ -241,6 +241,7 @@ class TableOptions(TrainOptions):
     )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
     task: str = option("auto", DATA, "type of task", ("auto", "regression", "classification"))
+    log_target: bool = option(False, DATA, "learn log10 of the numbers")
     split: str = option("random", DATA, "how to split the data", SPLITS)
     split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")
@@ -267,8 +268,13 @@ class TableOptions(TrainOptions):
 class MoleculesOptions(TableOptions):
     """Predict properties of molecules from a table of SMILES."""
 
-    path: str = option("", DATA, "CSV or Parquet file")
+    path: str = option("", DATA, "CSV, Parquet, SDF or Mol file")
     smiles_column: str = option("smiles", DATA, "name of the SMILES column")
+    standardize: bool = option(False, DATA, "use the largest organic fragment, neutralised")
+    replicates: str = option(
+        "keep", DATA, "rows of one molecule: keep them in one split, or average them",
+        ("keep", "mean"),
+    )  # fmt: skip
     separator: str = option("", DATA, "separator of a CSV file; default: detected", advanced=True)
     # own_terms improves results here but not on ZINC, whose atoms have few features:
     # docs/training.md

@@ -17,8 +17,10 @@ def from_plain(kind: type[Made], values: Any, where: str) -> Made:
     """Build the dataclass `kind` from a mapping of its fields; `where` names it in errors.
 
     Lists become tuples. Unknown keys, missing keys, values of another type and numbers that are
-    not finite are refused.
+    not finite are refused. What is already a `kind` stays as it is.
     """
+    if isinstance(values, kind):
+        return values
     if not isinstance(values, Mapping):
         raise InputError(f"{where} must be an object, not {_shown(values)}")
     known = {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
-from smpgnn.data.targets import TargetSpec
+from smpgnn.data.targets import Targets, TargetSpec
 
 _DIGITS = 8  # per row, to locate a changed row; the full digest detects the change
 _GRAPHS_AT_A_TIME = 4096
@@ -76,19 +76,18 @@ class Content:
 
 def smiles_fingerprint(
     smiles: Sequence[object],
-    values: Tensor,
-    spec: TargetSpec,
+    targets: Targets,
     weight: Tensor | None = None,
     weight_column: str = "",
 ) -> Fingerprint:
     """The fingerprint of SMILES, targets and weights.
 
-    Shapes: values [rows, T], NaN if unknown; weight [rows, 1].
+    Shapes: weight [rows, 1].
     """
     texts = (text.strip().encode() if isinstance(text, str) else b"" for text in smiles)
-    columns = (*target_columns(spec), *weight_columns(weight_column))
-    rows = values if weight is None else torch.cat([values, weight.to(values.dtype)], dim=1)
-    return _fingerprint("SMILES", columns, texts, _rows(rows))
+    columns = (*target_columns(targets.spec), *weight_columns(weight_column))
+    more = (part.double() for part in (targets.side, weight) if part is not None)
+    return _fingerprint("SMILES", columns, texts, _rows(torch.cat([targets.values, *more], dim=1)))
 
 
 def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerprint:
@@ -116,10 +115,11 @@ def splits_fingerprint(splits: Splits) -> Fingerprint:
 
 def target_columns(spec: TargetSpec) -> tuple[str, ...]:
     """Descriptions of the targets, with their classes."""
-    if spec.task == "regression":
-        return tuple(f"target '{name}'" for name in spec.names)
-    pairs = zip(spec.names, spec.classes, strict=True)
-    return tuple(f"target '{name}' with the classes {', '.join(labels)}" for name, labels in pairs)
+    pairs = zip(spec.names, spec.labels, strict=True)
+    return tuple(
+        f"target '{name}'" + (f" with the classes {', '.join(labels)}" if labels else "")
+        for name, labels in pairs
+    )
 
 
 def weight_columns(name: str) -> tuple[str, ...]:
@@ -154,8 +154,9 @@ def _targets(store: GraphStore) -> Iterator[bytes]:
     for part in _pieces(store):
         graphs = _rows(part.y, torch.arange(len(part) + 1))
         targets = map(bytes.__add__, graphs, _rows(part.y_node, part.node_ptr))
-        weights = _rows(part.weight, torch.arange(len(part) + 1))
-        yield from map(bytes.__add__, targets, weights)
+        for more in (part.weight, part.side):
+            targets = map(bytes.__add__, targets, _rows(more, torch.arange(len(part) + 1)))
+        yield from targets
 
 
 def _pieces(store: GraphStore) -> Iterator[GraphStore]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from smpgnn.data.graph_files import read_files
 from smpgnn.data.graph_schema import (
@@ -30,7 +29,7 @@ from smpgnn.data.tables import (
     table_columns,
     table_name,
 )
-from smpgnn.data.targets import encode_targets, parse_targets
+from smpgnn.data.targets import Targets, encode_targets, parse_targets
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def read_graphs(
     target: str | Sequence[str] | None = None,
     level: Level = "graph",
     task: str = "auto",
+    log10: bool = False,
     node_attributes: Sequence[str] | None = None,
     edge_attributes: Sequence[str] | None = None,
     categorical: Sequence[str] = (),
@@ -79,7 +79,7 @@ def read_graphs(
 
     `directed` applies to edge lists, which do not specify it. A `schema` (of the training data)
     gives the same features and labels, and targets if all graphs have them; then `level`, `target`,
-    `task` and the attribute arguments are ignored.
+    `task`, `log10` and the attribute arguments are ignored.
     """
     check_level(level)
     if labels is not None and (level if schema is None else schema.level) == "node":
@@ -92,7 +92,9 @@ def read_graphs(
         graphs = read_files(path, directed=directed, skip=_file(table))
         if schema is None:
             frame, names = _target_frame(graphs, level, table, _as_list(target))
-            targets = parse_targets(frame, names, task, source=source) if names else None
+            targets = (
+                parse_targets(frame, names, task, log10=log10, source=source) if names else None
+            )
             exclude = names if level == "node" else []
             schema = GraphSchema(
                 level=level,
@@ -104,13 +106,10 @@ def read_graphs(
                 ),
                 targets=None if targets is None else targets.spec,
             )
-            values = None if targets is None else targets.values
         else:
-            values = _known_targets(graphs, schema, table, source)
+            targets = _known_targets(graphs, schema, table, source)
         store = _pack(graphs, schema)
-        store = (
-            replace(store, y=values) if schema.level == "graph" else replace(store, y_node=values)
-        )
+        store = store if targets is None else targets.added(store, schema.level)
         return GraphTable(
             store=store,
             schema=schema,
@@ -230,7 +229,7 @@ def _from_table(
 
 def _known_targets(
     graphs: Sequence[RawGraph], schema: GraphSchema, table: Path | pd.DataFrame | None, source: str
-) -> Tensor | None:
+) -> Targets | None:
     """The targets of other graphs; None if they have none."""
     if schema.targets is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,26 +27,33 @@ def molecule_groups(smiles: Sequence[str]) -> tuple[Rows, list[str]]:
 
     Molecules count from 0 in order of appearance.
     """
-    Chem = require_rdkit()
-    from rdkit import rdBase
-
     texts = group_rows(smiles)
     different = list(dict.fromkeys(smiles))
     canonical: list[str] = []
-    with rdBase.BlockLogs():
-        for number, text in enumerate(different):
-            molecule, reason = read_molecule(Chem, text)
-            if molecule is None:
-                row = int(np.flatnonzero(texts == number)[0])
-                raise InputError(f"Row {row + 1} cannot be split because {reason}: remove the row.")
-            try:
-                canonical.append(Chem.MolToSmiles(molecule))
-            except (ValueError, RuntimeError):  # of a few molecules
-                canonical.append(text.strip())
+    for number, text in enumerate(different):
+        name, reason = canonical_smiles(text)
+        if reason:
+            row = int(np.flatnonzero(texts == number)[0])
+            raise InputError(f"Row {row + 1} cannot be split because {reason}: remove the row.")
+        canonical.append(name)
     first: dict[str, str] = {}
     for name, text in zip(canonical, different, strict=True):
         first.setdefault(name, text)
     return group_rows(canonical)[texts], list(first.values())
+
+
+@lru_cache(maxsize=200_000)
+def canonical_smiles(text: str) -> tuple[str, str]:
+    """The canonical SMILES and '', or '' and the reason why there is none."""
+    Chem = require_rdkit()
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        molecule, reason = read_molecule(Chem, text)
+        try:
+            return ("", reason) if molecule is None else (Chem.MolToSmiles(molecule), "")
+        except (ValueError, RuntimeError):  # of a few molecules
+            return text.strip(), ""
 
 
 def scaffold_split(

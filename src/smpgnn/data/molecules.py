@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smpgnn.data.sdf import UNREADABLE
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError, shown
 
@@ -38,12 +39,14 @@ Fields = Sequence[Sequence[int]]
 class MoleculeTable:
     """The valid molecules of some rows, and the reason for each invalid row.
 
-    `store` has graph g for row `index[g]` ([G], ascending); `errors` maps row to reason.
+    `store` has graph g for row `index[g]` ([G], ascending), whose SMILES is `smiles[g]`; `errors`
+    maps row to reason.
     """
 
     store: GraphStore
     index: Tensor
     errors: dict[int, str]
+    smiles: list[str]
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,13 @@ class MoleculeFeaturizer:
 
     Degrees and rings of atoms are left out, because a network can compute them from the graph.
     Stereo is the CIP label, because RDKit's chirality tag depends on the order of the neighbours in
-    the SMILES. Rows with more than `max_atoms` atoms are refused.
+    the SMILES. Rows with more than `max_atoms` atoms are refused. With `standardize` molecules are
+    standardised first (`standardize.standardized`).
     """
 
     elements: tuple[str, ...] = ELEMENTS
     max_atoms: int | None = None
+    standardize: bool = False
 
     @property
     def atom_features(self) -> tuple[str, ...]:
@@ -82,6 +87,16 @@ class MoleculeFeaturizer:
 
     def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
         """Graphs of the valid rows; `errors` has an entry for each invalid row."""
+        if not self.standardize:
+            return self._featurized(smiles)
+        from smpgnn.data.standardize import standardized
+
+        found = [standardized(text) for text in smiles]
+        table = self._featurized(text for text, _ in found)
+        reasons = {row: found[row][1] or reason for row, reason in table.errors.items()}
+        return replace(table, errors=reasons)
+
+    def _featurized(self, smiles: Iterable[str | None]) -> MoleculeTable:
         Chem = require_rdkit()
         element = _element_codes(Chem, self.elements)
         hybridisation = {
@@ -147,6 +162,7 @@ def molecule_table(
     from rdkit import rdBase
 
     rows: list[int] = []
+    texts: list[str] = []
     errors: dict[int, str] = {}
     parts: list[GraphStore] = []
     block: list[tuple[Any, Any, Any]] = []
@@ -159,6 +175,7 @@ def molecule_table(
                 continue
             ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds_of(molecule)]
             rows.append(row)
+            texts.append(str(text))
             # Arrays: lists of Python numbers would need several times the memory.
             atoms, bonds = (np.array(rows_of, dtype=np.int8) for rows_of in found)
             block.append((np.array(ends, dtype=np.int32), atoms, bonds))
@@ -166,7 +183,8 @@ def molecule_table(
                 parts.append(_packed(block, atom_fields, bond_fields))
                 block = []
     parts.append(_packed(block, atom_fields, bond_fields))
-    return MoleculeTable(GraphStore.concat(parts), torch.tensor(rows, dtype=torch.long), errors)
+    index = torch.tensor(rows, dtype=torch.long)
+    return MoleculeTable(GraphStore.concat(parts), index, errors, texts)
 
 
 def _packed(
@@ -213,6 +231,8 @@ def read_molecule(Chem: Any, text: object, max_atoms: int | None = None) -> tupl
     if not isinstance(text, str) or not text.strip():
         return None, "the SMILES is empty"
     smiles = text.strip()
+    if smiles == UNREADABLE:
+        return None, "the structure of the record cannot be read"
     if len(smiles) > MAX_CHARACTERS:
         return None, f"the SMILES has {len(smiles):,} characters, more than {MAX_CHARACTERS:,}"
     extra = smiles.split(maxsplit=1)[1:]

@@ -21,7 +21,8 @@ class GraphBatch:
     """A batch of graphs with the fields of PyTorch Geometric.
 
     Shapes: x [N, F] float, edge_index [2, E], edge_attr [E, D] float, batch [N];
-    y [B, T] graph targets, y_node [N, T'] node targets (NaN: unknown); weight [B, 1] in the loss.
+    y [B, T] graph targets, y_node [N, T'] node targets (NaN: unknown); weight [B, 1] in the loss;
+    side [B, T] of `y` (as in `GraphStore`).
     """
 
     x: Tensor | None
@@ -32,6 +33,7 @@ class GraphBatch:
     y: Tensor | None = None
     y_node: Tensor | None = None
     weight: Tensor | None = None
+    side: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -48,8 +50,11 @@ class GraphStore:
     Node indices in `edge_index` are local to each graph. Features may be stored as bool or uint8; a
     batch casts them to float32. `to` moves the whole store to a GPU.
 
+    `side` is 0 where `y` is the target, 1 where the target is at least `y`, -1 where it is at most
+    `y`; None: 0 everywhere.
+
     Shapes: node_ptr, edge_ptr [G + 1]; x [N, F]; edge_index [2, E]; edge_attr [E, D];
-    y [G, T]; y_node [N, T']; weight [G, 1].
+    y, side [G, T]; y_node [N, T']; weight [G, 1].
     """
 
     node_ptr: Tensor
@@ -60,6 +65,7 @@ class GraphStore:
     y: Tensor | None = None
     y_node: Tensor | None = None
     weight: Tensor | None = None
+    side: Tensor | None = None
 
     def __post_init__(self) -> None:
         nodes, edges, graphs = int(self.node_ptr[-1]), int(self.edge_ptr[-1]), len(self)
@@ -71,6 +77,7 @@ class GraphStore:
             "y": (self.y, 0, graphs),
             "y_node": (self.y_node, 0, nodes),
             "weight": (self.weight, 0, graphs),
+            "side": (self.side, 0, graphs),
         }
         for name, (value, dim, size) in expected.items():
             if value is not None and value.size(dim) != size:
@@ -115,6 +122,7 @@ class GraphStore:
             y=_take(self.y, index),
             y_node=_take(self.y_node, nodes),
             weight=_take(self.weight, index),
+            side=_take(self.side, index),
         )
 
     def batch(self, graphs: Tensor | Sequence[int] | None = None) -> GraphBatch:
@@ -134,6 +142,7 @@ class GraphStore:
             y=part.y,
             y_node=part.y_node,
             weight=part.weight,
+            side=part.side,
         )
 
     @classmethod
@@ -154,7 +163,7 @@ class GraphStore:
             torch.cat([store.num_nodes for store in stores]),
             torch.cat([store.num_edges for store in stores]),
             edge_index=joined("edge_index", dim=1),
-            **{name: joined(name) for name in ("x", "edge_attr", "y", "y_node", "weight")},
+            **{name: joined(name) for name in ("x", "edge_attr", "y", "y_node", "weight", "side")},
         )
 
 

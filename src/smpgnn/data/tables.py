@@ -1,8 +1,9 @@
-"""Read tables (CSV, TSV, also gzipped, or Parquet), completely or in chunks.
+"""Read tables (CSV, TSV, SDF, also gzipped, or Parquet), completely or in chunks.
 
 The cells of a text table remain text, and only empty cells are missing: 'N', 'NA' and 'NaN' are
 not ('N' is a molecule). Rows are indexed by the line of the file on which they begin (index name
-"line"), Parquet rows by their number from 1 (index name "row"), so that messages can name them.
+"line"), Parquet rows by their number from 1 (index name "row"), records of an SDF likewise (index
+name "record"), so that messages can name them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from smpgnn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from smpgnn.data.sdf import SdfTable
 
     #: A table in a file or in memory.
     Table = str | Path | pd.DataFrame
@@ -71,11 +74,19 @@ def stream_table(
     return nonempty()
 
 
-def _open(path: str | Path, separator: str | None) -> TextTable | ParquetTable:
+def _open(path: str | Path, separator: str | None) -> TextTable | ParquetTable | SdfTable:
+    from smpgnn.data.sdf import SdfTable, is_sdf
+
     file = existing_file(path)
     with file.open("rb") as stream:
         start = stream.read(4)
-    table = ParquetTable(file) if start == b"PAR1" else TextTable(file, start, separator)
+    table: TextTable | ParquetTable | SdfTable
+    if is_sdf(file):
+        table = SdfTable(file, start)
+    elif start == b"PAR1":
+        table = ParquetTable(file)
+    else:
+        table = TextTable(file, start, separator)
     twice = sorted({name for name in table.names if table.names.count(name) > 1})
     if twice:
         raise InputError(f"{file} has several columns named {listing(twice)}: rename them.")
@@ -136,7 +147,7 @@ def select_columns(frame: pd.DataFrame, columns: Sequence[str], where: str) -> p
     if frame.empty:
         raise InputError(f"{where} has no rows: add rows.")
     part = frame[list(chosen)]
-    if frame.index.name in ("line", "row"):  # already numbered
+    if frame.index.name in ("line", "row", "record"):  # already numbered
         return part
     return part.set_axis(pd.RangeIndex(1, len(frame) + 1, name="row"))
 

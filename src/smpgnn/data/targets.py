@@ -1,25 +1,26 @@
-"""Encode target columns: regression values, or class indices with their labels."""
+"""Encode target columns: numbers and bounds, or class indices with their labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smpgnn.data.bounds import Values, read_bounds, to_numbers
+from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import listing, require_columns
 from smpgnn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Task = Literal["regression", "classification"]
-Values = NDArray[np.float64]
+Task = Literal["regression", "classification", "mixed"]
 TASKS = ("auto", "regression", "classification")
 # Text for missing values; for numbers also 'none', which may be the name of a class.
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "<na>"})
@@ -34,70 +35,127 @@ _LOST = 1e-2
 class TargetSpec:
     """The meaning of the targets, with which other tables are encoded in the same way.
 
-    `classes` has the labels of each column in the order of their indices; it is empty for
-    regression. A single column may have any number of classes, several columns have two each.
+    `classes` has the labels of each column in the order of their indices; none for a column of
+    numbers; it is empty if all columns have numbers. With `log10`, networks learn the logarithm of
+    the numbers, which are positive.
     """
 
     task: Task
     names: tuple[str, ...]
     classes: tuple[tuple[str, ...], ...] = ()
+    log10: bool = False
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], ...]:
+        """The classes of each column, empty for numbers."""
+        return self.classes or ((),) * len(self.names)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """'classification' or 'regression' for each column."""
+        return tuple("classification" if found else "regression" for found in self.labels)
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """`values` [rows, T] in float64: numbers or class indices; NaN if unknown."""
+    """Targets of the rows of a table.
+
+    Shapes: values [rows, T] in float64, numbers or class indices, NaN if unknown; side [rows, T],
+    as in `GraphStore`, None without bounds.
+    """
 
     values: Tensor
     spec: TargetSpec
+    side: Tensor | None = None
+
+    def of(self, rows: Tensor) -> Targets:
+        """The targets of these rows."""
+        return Targets(self.values[rows], self.spec, None if self.side is None else self.side[rows])
+
+    def added(self, store: GraphStore, level: str = "graph") -> GraphStore:
+        """The store with these targets of its graphs or nodes."""
+        if level == "graph":
+            return replace(store, y=self.values, side=self.side)
+        if self.side is not None:
+            column = int(self.side.bool().any(0).nonzero()[0])
+            raise InputError(
+                f"target '{self.spec.names[column]}' has bounds such as '>5', which only targets "
+                "of graphs can have: leave these cells empty."
+            )
+        return replace(store, y_node=self.values)
+
+
+def exact(values: Tensor, side: Tensor | None) -> Tensor:
+    """The values, NaN where only a bound is known."""
+    return values if side is None else values.masked_fill(side != 0, torch.nan)
 
 
 def parse_targets(
-    frame: pd.DataFrame, names: Sequence[str], task: str = "auto", *, source: str = "the table"
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    task: str = "auto",
+    *,
+    log10: bool = False,
+    source: str = "the table",
 ) -> Targets:
     """Read the columns `names` as targets and infer their type.
 
-    With task="auto" the columns are classes if most known cells of one are not numbers (text, True
-    and False), or if each column has exactly two different values, both whole numbers. Otherwise
-    they are regression values. Three or more classes that are numbers need task="classification".
+    With task="auto" a column has classes if most of its known cells are not numbers (text, True and
+    False), or if it has exactly two different values, both whole numbers. Otherwise it has numbers.
+    Three or more classes that are numbers need task="classification".
 
-    Labels are sorted as numbers if all are numbers, else as text; 1, 1.0 and "1" are one label.
-    Messages name rows by the frame's index.
+    Cells such as '>10000' or '≤ 0.1' in a column of numbers are bounds. Labels are sorted as
+    numbers if all are numbers, else as text; 1, 1.0 and "1" are one label. Messages name rows by
+    the frame's index.
     """
     if task not in TASKS:
         raise InputError(f"task is '{task}', but must be one of {listing(TASKS)}.")
     if len(names) == 0:
         raise InputError("No target column is given: name at least one.")
     chosen = require_columns(names, list(frame.columns), source)
-    columns = {name: _texts(frame[name]) for name in chosen}
-    for name, texts in columns.items():
+    classes: list[tuple[str, ...]] = []
+    for name in chosen:
+        texts = _texts(frame[name])
         if not _known(texts):
             raise InputError(f"{source}: target '{name}' has no value in any row: fill the column.")
-    if task == "auto":
-        task = _guess(columns.values())
-    if task == "regression":
-        spec = TargetSpec("regression", chosen)
-    else:
-        classes = (_classes(name, texts, len(chosen), source) for name, texts in columns.items())
-        spec = TargetSpec("classification", chosen, tuple(classes))
-    values = encode_targets(frame, spec, source=source)
-    if task == "regression":
-        for name, column in zip(chosen, values.T, strict=True):
+        kind = _guess(texts) if task == "auto" else task
+        classes.append(_classes(name, texts, source) if kind == "classification" else ())
+    spec = make_spec(chosen, classes, log10=log10)
+    if log10 and spec.task == "classification":
+        raise InputError(
+            f"--log-target: is for numbers, but '{chosen[0]}' has classes: leave it out."
+        )
+    targets = encode_targets(frame, spec, source=source)
+    for name, kind, column in zip(chosen, spec.kinds, targets.values.T, strict=True):
+        if kind == "regression":
             _refuse_constant(frame, name, column, source)
-    return Targets(values, spec)
+    return targets
 
 
-def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the table") -> Tensor:
-    """Encode the targets of `frame` by `spec`: [rows, T] float64, NaN if unknown."""
+def make_spec(
+    names: tuple[str, ...], labels: Sequence[tuple[str, ...]], *, log10: bool = False
+) -> TargetSpec:
+    """The description of columns with these classes; those of numbers have none."""
+    task: Task = "mixed"
+    if all(labels) or not any(labels):
+        task = "classification" if any(labels) else "regression"
+    return TargetSpec(task, names, tuple(labels) if any(labels) else (), log10)
+
+
+def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the table") -> Targets:
+    """Encode the targets of `frame` by `spec`."""
     require_columns(spec.names, list(frame.columns), source)
     values = np.empty((len(frame), len(spec.names)))
-    for column, name in enumerate(spec.names):
+    side = np.zeros(values.shape, dtype=np.int8)
+    for column, (name, labels) in enumerate(zip(spec.names, spec.labels, strict=True)):
         texts = _texts(frame[name])
         where = partial(_where, frame, name, texts, source)
-        if spec.task == "regression":
-            values[:, column] = _numbers(texts, where)
+        if labels:
+            values[:, column] = _class_numbers(texts, labels, where)
         else:
-            values[:, column] = _class_numbers(texts, spec.classes[column], where)
-    return torch.from_numpy(values)
+            values[:, column], side[:, column] = _numbers(texts, where, positive=spec.log10)
+    bounds = torch.from_numpy(side) if side.any() else None
+    return Targets(torch.from_numpy(values), spec, bounds)
 
 
 def place(frame: pd.DataFrame | pd.Series[Any], row: int) -> str:
@@ -111,14 +169,6 @@ def _texts(column: pd.Series[Any]) -> list[str]:
     return ["" if gap else str(v).strip() for v, gap in zip(column.tolist(), missing, strict=True)]
 
 
-def _to_numbers(texts: Sequence[str]) -> Values:
-    """The texts as numbers, NaN if they are none."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-    return cast(Values, numbers.to_numpy(np.float64))
-
-
 def _known(texts: Iterable[str]) -> list[str]:
     return [text for text in texts if text.casefold() not in _MISSING]
 
@@ -128,21 +178,23 @@ def _where(frame: pd.DataFrame, name: str, texts: Sequence[str], source: str, ro
     return f"{source}, {place(frame, row)}: target '{name}' is '{shown(texts[row])}'"
 
 
-def _guess(columns: Iterable[Sequence[str]]) -> Task:
-    two_valued = True
-    for texts in columns:
-        known = _known(texts)
-        numbers = _to_numbers(known)
-        if np.isnan(numbers).sum() * 2 > len(known):
-            return "classification"
-        different = np.unique(numbers)
-        whole = bool(np.all(different == np.round(different)))
-        two_valued = two_valued and different.size == 2 and whole
+def _guess(texts: Sequence[str]) -> Task:
+    known = _known(texts)
+    numbers, side = read_bounds(known)
+    text = np.isnan(numbers)
+    # '<5' and '>5' alone are two classes
+    if text.sum() * 2 > len(known) or bool((text | (side != 0)).all()):
+        return "classification"
+    different = np.unique(numbers)
+    whole = bool(np.all(different == np.round(different)))
+    two_valued = different.size == 2 and whole and not side.any()
     return "classification" if two_valued else "regression"
 
 
-def _numbers(texts: Sequence[str], where: Callable[[int], str]) -> Values:
-    numbers = _to_numbers(texts)
+def _numbers(
+    texts: Sequence[str], where: Callable[[int], str], *, positive: bool
+) -> tuple[Values, NDArray[np.int8]]:
+    numbers, side = read_bounds(texts)
     for row in np.flatnonzero(np.isnan(numbers)).tolist():
         if texts[row].casefold() not in _MISSING_NUMBER:
             hint = "use a decimal point" if "," in texts[row] else "correct it or leave it empty"
@@ -154,7 +206,12 @@ def _numbers(texts: Sequence[str], where: Callable[[int], str]) -> Values:
             f"{where(row)}, infinite or too large for float32: leave the cell empty, or take the "
             "logarithm of the column."
         )
-    return numbers
+    for row in np.flatnonzero(numbers < _SMALLEST).tolist() if positive else ():
+        raise InputError(
+            f"{where(row)}, but --log-target needs positive numbers (from {_SMALLEST:g} on): leave "
+            "the cell empty, or leave out --log-target."
+        )
+    return numbers, side
 
 
 def _refuse_constant(frame: pd.DataFrame, name: str, values: Tensor, source: str) -> None:
@@ -187,21 +244,16 @@ def _label(text: str) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < 2**53 else text
 
 
-def _classes(name: str, texts: Sequence[str], columns: int, source: str) -> tuple[str, ...]:
+def _classes(name: str, texts: Sequence[str], source: str) -> tuple[str, ...]:
     known = _known(texts)
     labels = sorted({_label(text) for text in set(known)})
-    numbers = _to_numbers(labels)
+    numbers = to_numbers(labels)
     if not np.isnan(numbers).any():
         labels = [labels[i] for i in np.argsort(numbers, kind="stable")]
     if len(labels) == 1:
         raise InputError(
             f"{source}: target '{name}' has only one class, '{shown(labels[0])}': "
             "choose a column with at least two."
-        )
-    if columns > 1 and len(labels) > 2:
-        raise InputError(
-            f"{source}: target '{name}' has {len(labels)} classes, but several classification "
-            "targets need two each: train on this one alone."
         )
     if len(labels) > 10 and 2 * len(labels) > len(known):
         raise InputError(

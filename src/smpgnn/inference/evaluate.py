@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from smpgnn.data.store import GraphStore
-from smpgnn.data.targets import TargetSpec, encode_targets
+from smpgnn.data.targets import TargetSpec, encode_targets, make_spec
 from smpgnn.errors import InputError
 from smpgnn.inference.predict import BATCH_ROWS, Model
 from smpgnn.training.evaluation import evaluate_store
 from smpgnn.training.own_data import left_out
-from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
+from smpgnn.training.own_task import exact_targets
+from smpgnn.training.tasks import Classification, MixedTargets, MultiLabel, Regression, Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +38,9 @@ def evaluate_file(
         store = _graphs(model, path, labels)
     else:
         raise InputError("this model was trained on graphs: give it graphs, not a DataFrame.")
-    target = store.y_node if model.saved.spec.level == "node" else store.y
-    if target is None or bool(target.isnan().all()):
+    level = model.saved.spec.level
+    target = store.y_node if level == "node" else store.y
+    if target is None or bool(exact_targets(store, level).isnan().all()):
         raise InputError(f"{name}: has no known target: fill the column or give --labels.")
     return _metrics(model, store), notes
 
@@ -60,9 +62,7 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
             f"data: the graphs have {target.size(1)} targets, but the model has {len(spec.names)}."
         )
     frame = pd.DataFrame(target.double().numpy(), columns=list(spec.names))
-    values = encode_targets(frame, spec, source="data").float()
-    store = replace(store, y=values) if level == "graph" else replace(store, y_node=values)
-    return _metrics(model, store)
+    return _metrics(model, encode_targets(frame, spec, source="data").added(store, level))
 
 
 def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
@@ -75,11 +75,16 @@ def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
 def target_spec(task: Task) -> TargetSpec:
     """The targets of a task, as columns of a table."""
     if isinstance(task, Regression):
-        return TargetSpec("regression", task.names)
+        return TargetSpec("regression", task.names, log10=task.log10)
     if isinstance(task, Classification):
         return TargetSpec("classification", (task.name,), (task.classes,))
     if isinstance(task, MultiLabel):
         return TargetSpec("classification", task.names, task.classes)
+    if isinstance(task, MixedTargets):
+        specs = [target_spec(part) for part in task.parts]
+        names = tuple(name for spec in specs for name in spec.names)
+        labels = [labels for spec in specs for labels in spec.labels]
+        return make_spec(names, labels, log10=any(spec.log10 for spec in specs))
     raise InputError(
         "this model has node and graph targets, which no table has: leave the file out."
     )
@@ -91,19 +96,19 @@ def _molecules(
     from smpgnn.data.tables import read_table, select_columns
 
     spec = target_spec(model.task)
-    column = model.smiles_column(smiles_column)
+    column = model.smiles_column(smiles_column, path)
     source, columns = "data", [column, *spec.names]
     if isinstance(path, str | Path):
         source, frame = str(path), read_table(path, columns, separator=separator)
     else:
         frame = select_columns(path, columns, source)
-    values = encode_targets(frame, spec, source=source)
+    targets = encode_targets(frame, spec, source=source)
     found = model.featurize(frame[column].tolist())
     if len(found.store) == 0:
         raise InputError(
             f"{source}: no row of column '{column}' is a valid molecule: check --smiles-column."
         )
-    return replace(found.store, y=values[found.index].float()), left_out(found, frame, source)
+    return targets.of(found.index).added(found.store), left_out(found, frame, source)
 
 
 def _graphs(model: Model, path: str | Path, labels: Table | None) -> GraphStore:

@@ -76,15 +76,17 @@ def explain_molecules(
     table = model.featurize(smiles)
     by_row: dict[int, Explanation | None] = {}
     errors = dict(table.errors)
+    texts: dict[int, str] = {}
     missed = 0.0
     if len(table.store):
         found = _explain_store(model, table.store, steps, progress)
         missed, rows = found.largest_miss, table.index.tolist()
         by_row = dict(zip(rows, _explanations(table.store, found), strict=True))
+        texts = dict(zip(rows, table.smiles, strict=True))
         errors |= {rows[graph]: reason for graph, reason in found.errors.items()}
     molecules = []
-    for row, text in enumerate(smiles):
-        known = by_row.get(row)
+    for row, given in enumerate(smiles):
+        known, text = by_row.get(row), texts.get(row, given)
         with rdBase.BlockLogs():
             molecule = None if known is None else read_molecule(Chem, text)[0]
         shown = "" if text is None else readable(str(text))
@@ -124,7 +126,7 @@ def explain_table(
     from smpgnn.data.tables import stream_table
 
     scores = _score_columns(model)
-    column = model.smiles_column(smiles_column)
+    column = model.smiles_column(smiles_column, path)
     before = _molecule_columns(column)
     columns = [*before, *scores, "error"]
     if columns.count(column) > 1:

@@ -14,6 +14,7 @@ from torch import nn
 
 from smpgnn.data.categories import Categories
 from smpgnn.data.graph_schema import GraphSchema
+from smpgnn.data.sdf import SMILES, is_sdf
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
@@ -68,8 +69,13 @@ class Model:
         """Whether the model was trained on molecules."""
         return self.saved.source["kind"] in ("molecules", "zinc")
 
-    def smiles_column(self, given: str | None = None) -> str:
-        """The column of a table that contains the SMILES: as given, else as in training."""
+    def smiles_column(self, given: str | None = None, path: object = None) -> str:
+        """The column of a table that contains the SMILES: as given, else as in training.
+
+        SDF and Mol files (`path`) have a column of their own for their molecules.
+        """
+        if isinstance(path, str | Path) and is_sdf(path):
+            return given or SMILES
         return given or str(self.saved.source.get("smiles_column", "smiles"))
 
     def schema(self, action: str) -> GraphSchema:
@@ -219,8 +225,10 @@ class Model:
 
         if not self.reads_smiles:
             raise InputError("this model was trained on graphs: give it graphs, not SMILES.")
-        zinc = self.saved.source["kind"] == "zinc"
-        return (ZincFeaturizer() if zinc else MoleculeFeaturizer()).featurize(smiles)
+        if self.saved.source["kind"] == "zinc":
+            return ZincFeaturizer().featurize(smiles)
+        standardize = bool(self.saved.source.get("standardize", False))
+        return MoleculeFeaturizer(standardize=standardize).featurize(smiles)
 
 
 def predict_table(
@@ -242,7 +250,7 @@ def predict_table(
     from smpgnn.data.tables import free_names, require_columns, stream_table, table_columns
 
     names = table_columns(path, separator=separator)
-    column = model.smiles_column(smiles_column)
+    column = model.smiles_column(smiles_column, path)
     require_columns([column], names, path)
     new = free_names(model.columns, names)
     rows = failed = 0

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -99,5 +100,9 @@ class TestPredictions:
         # as many digits as float32 has
         floats = values.select_dtypes("float64").columns
         values = values.astype(dict.fromkeys(floats, "float32"))
+        for name, column in values.items():
+            if column.dtype == object:  # numbers and bounds
+                short = [np.float32(v) if isinstance(v, float) else v for v in column]
+                values[name] = pd.Series(short, dtype=object)
         frame: pd.DataFrame = pd.concat([numbers, values], axis=1)
         return frame

@@ -235,9 +235,8 @@ def _graphs_in_memory(
     if len(names) != target.size(1):
         raise InputError(f"targets: {len(names)} names were given for {target.size(1)} targets.")
     frame = pd.DataFrame(target.double().numpy(), columns=names)
-    targets = parse_targets(frame, names, options.task, source="data")
-    values = targets.values
-    store = replace(store, y_node=values) if by_node else replace(store, y=values)
+    targets = parse_targets(frame, names, options.task, log10=options.log_target, source="data")
+    store = targets.added(store, options.level)
     table, notes = (None if own is None else own(len(store))), tuple[str, ...]()
     if masks:
         table, notes = _of_masks(options, store, masks)

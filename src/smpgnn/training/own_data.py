@@ -23,12 +23,14 @@ from smpgnn.data.fingerprint import (
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
+from smpgnn.data.summary import DataSummary, summarize
 from smpgnn.data.tables import select_columns, table_name
-from smpgnn.data.targets import TargetSpec, place
+from smpgnn.data.targets import Targets, TargetSpec, place
 from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
 from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.member_plan import members
+from smpgnn.training.own_molecules import molecule_rows
 from smpgnn.training.own_splits import (
     Basis,
     basis_column,
@@ -38,7 +40,7 @@ from smpgnn.training.own_splits import (
     split_rows,
     take_calibration,
 )
-from smpgnn.training.own_task import own_task
+from smpgnn.training.own_task import exact_targets, own_task
 from smpgnn.training.prepare import SPLITS, Prepared, Whole, assemble
 from smpgnn.training.run_data import RunData, SplitTable
 
@@ -88,46 +90,55 @@ def molecules(
         frame = read_table(options.path, columns, separator=options.separator or None)
     else:
         frame = select_columns(data, columns, source)
-    targets = parse_targets(frame, options.targets, options.task, source=source)
+    targets = parse_targets(
+        frame,
+        options.targets,
+        _same_task(options, saved),
+        log10=options.log_target,
+        source=source,
+    )
     smiles = frame[options.smiles_column].tolist()
     weight = None
     if options.weight_column:
         weight = read_weights(frame[options.weight_column], source)
     content = Content(
         source,
-        smiles_fingerprint(smiles, targets.values, targets.spec, weight, options.weight_column),
+        smiles_fingerprint(smiles, targets, weight, options.weight_column),
         lambda row: place(frame, row),
     )
     if saved is not None:
         saved.check(content)
-    found = MoleculeFeaturizer().featurize(smiles)
+    found = MoleculeFeaturizer(standardize=options.standardize).featurize(smiles)
     if len(found.store) == 0:
         first = next(iter(found.errors.values()))
         raise InputError(
             f"{source}: no row of column '{options.smiles_column}' is a molecule "
             f"(first: {first}): check --smiles-column."
         )
-    kept = found.index.tolist()
+    split = None if own is None else own(len(frame))
+    basis = Basis(
+        source,
+        frame[by].iloc[found.index.tolist()] if by else None,
+        smiles=found.smiles,
+        rows_alone=old,
+    )
+    new = smiles if saved is None else None
+    chosen = molecule_rows(options, found, targets, weight, basis, content.place, new, split)
+    inputs: dict[str, Any] = {"kind": "molecules", "smiles_column": options.smiles_column}
+    if options.standardize:
+        inputs["standardize"] = True
     return _own_data(
         options,
-        replace(
-            found.store,
-            y=targets.values[found.index].float(),
-            weight=None if weight is None else weight[found.index].float(),
-        ),
+        chosen.store,
         targets.spec,
         content,
-        {"kind": "molecules", "smiles_column": options.smiles_column},
+        inputs,
         saved,
-        rows=found.index,
-        own=None if own is None else own(len(frame)),
-        basis=Basis(
-            source,
-            frame[by].iloc[kept] if by else None,
-            smiles=[smiles[row] for row in kept],
-            rows_alone=old,
-        ),
-        notes=left_out(found, frame, source),
+        rows=chosen.rows,
+        own=split,
+        basis=chosen.basis,
+        notes=(*left_out(found, frame, source), *chosen.notes),
+        summary=chosen.summary,
     )
 
 
@@ -136,6 +147,18 @@ def table_columns_of(options: MoleculesOptions, by: str = "") -> list[str]:
     columns = [options.smiles_column, *options.targets, *([by] if by else [])]
     weight = options.weight_column
     return [*columns, weight] if weight and weight not in columns else columns
+
+
+def _same_task(options: TableOptions, saved: RunData | None) -> str:
+    """The type of task; a run whose targets were all numbers goes on with numbers.
+
+    Earlier versions took columns of two different numbers for classes only if all were.
+    """
+    if options.task == "auto" and saved is not None:
+        columns = [name for name in saved.fingerprint.columns if name.startswith("target '")]
+        if columns and not any(" with the classes " in name for name in columns):
+            return "regression"
+    return options.task
 
 
 def graphs(
@@ -169,7 +192,8 @@ def graphs(
         labels=known,
         target=options.targets or None,
         level=cast(Any, options.level),
-        task=options.task,
+        task=_same_task(options, saved),
+        log10=options.log_target,
     )
     if table.schema.targets is None:
         raise InputError(
@@ -234,8 +258,22 @@ def prepare_store(
     if saved is not None:
         saved.check(content)
     basis = Basis(getattr(options, "labels", "") or options_source(options), column)
+    summary = None
+    if saved is None:
+        values = store.y if store.y_node is None else store.y_node
+        assert values is not None
+        summary = DataSummary(len(store), 0, summarize(Targets(values, targets, store.side)))
     return _own_data(
-        options, store, targets, content, source, saved, own=own, basis=basis, notes=notes
+        options,
+        store,
+        targets,
+        content,
+        source,
+        saved,
+        own=own,
+        basis=basis,
+        notes=notes,
+        summary=summary,
     )
 
 
@@ -262,12 +300,14 @@ def _own_data(
     rows: Tensor | None = None,
     own: SplitTable | None = None,
     notes: tuple[str, ...] = (),
+    summary: DataSummary | None = None,
 ) -> Prepared:
     """Split the user's own data, as saved, as given from Python or anew; choose task and network.
 
     `rows` [G] are the rows of the data from which the graphs come; default: one each.
     """
     level = "node" if store.y is None else "graph"
+    notes = (*notes, *(() if summary is None else summary.lines()))
     rows = torch.arange(len(store)) if rows is None else rows
     given = own if saved is None else saved.splits
     by_node = level == "node" and len(store) < 3 and basis.column is None
@@ -309,8 +349,7 @@ def _own_data(
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
         if part is splits.test and len(part) == 0:
             continue  # a split from Python may have no test rows
-        target = part.y if level == "graph" else part.y_node
-        if bool(target.isnan().all()):
+        if bool(exact_targets(part, level).isnan().all()):
             raise InputError(
                 f"{options_source(options)}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
@@ -331,7 +370,7 @@ def _own_data(
         notes=(*notes, *about),
     )
     whole = Whole(store, rows) if members(options) else None
-    return replace(prepared, own=content, table=table, whole=whole)
+    return replace(prepared, own=content, table=table, whole=whole, summary=summary)
 
 
 def _table(split: Iterable[Tensor], rows: Tensor, store: GraphStore, by_node: bool) -> SplitTable:

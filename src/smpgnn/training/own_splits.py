@@ -239,7 +239,7 @@ def overlap(split: Split, smiles: list[str]) -> tuple[str, ...]:
 
 def _classes(values: Tensor, targets: TargetSpec, fractions: tuple[float, ...]) -> Tensor:
     """The classes of the first target; of a regression, its quantile bins."""
-    return values if targets.task == "classification" else quantile_bins(values, fractions)
+    return values if targets.kinds[0] == "classification" else quantile_bins(values, fractions)
 
 
 def _duplicates(groups: Rows) -> tuple[str, ...]:

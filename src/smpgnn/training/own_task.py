@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from torch import Tensor
@@ -13,10 +13,16 @@ from smpgnn.config.options import TableOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import listing
-from smpgnn.data.targets import TargetSpec
+from smpgnn.data.targets import TargetSpec, exact
 from smpgnn.errors import InputError
 from smpgnn.training.scores import is_defined
-from smpgnn.training.tasks import Classification, MultiLabel, OneLevelTask, Regression
+from smpgnn.training.tasks import (
+    Classification,
+    MixedTargets,
+    MultiLabel,
+    OneLevelTask,
+    Regression,
+)
 from smpgnn.training.tasks.classification import balanced_weights
 
 #: How messages call the targets of each kind of task.
@@ -30,30 +36,51 @@ def own_task(
 ) -> tuple[OneLevelTask, tuple[str, ...]]:
     """The task, and notes on metrics that have no value."""
     columns = {
-        name: list(zip(targets.names, _targets(store, level).unbind(1), strict=True))
-        for name, store in vars(splits).items()
+        part: [
+            Column(name, kind, values)
+            for name, kind, values in zip(
+                targets.names, targets.kinds, exact_targets(store, level).unbind(1), strict=True
+            )
+        ]
+        for part, store in vars(splits).items()
     }
-    loss = _loss(options, targets)
-    task = _with_loss(options, targets, splits.train, level, loss)
-    known = [column for _, column in columns["val"]]
+    task = _with_loss(options, targets, splits.train, level, _losses(options, targets))
 
     def defined(metric: str) -> bool:
-        return any(is_defined(metric, column) for column in known)
+        return any(column.has(metric) for column in columns["val"])
 
     task, notes = _with_metrics(task, options, targets, defined)
-    if targets.task == "classification":
-        for part, name in (("val", "validation"), ("test", "test")):
-            single = [
-                name
-                for name, column in columns[part]
-                if is_defined("log_loss", column) and not is_defined("auc", column)
-            ]
-            if single:
-                notes += (
-                    f"The {name} split has only one class of {listing(single)}, "
-                    "so there is no AUC for it.",
-                )
+    for part, name in (("val", "validation"), ("test", "test")):
+        single = [
+            column.name for column in columns[part] if column.has("log_loss") > column.has("auc")
+        ]
+        if single:
+            notes += (
+                f"The {name} split has only one class of {listing(single)}, "
+                "so there is no AUC for it.",
+            )
     return task, notes
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One target in a split: its kind and values, [R], NaN if unknown."""
+
+    name: str
+    kind: str
+    values: Tensor
+
+    def has(self, metric: str) -> bool:
+        """Whether a metric of this kind of target has a value."""
+        if metric == "relative_error":
+            metric = METRICS[self.kind][0]
+        return metric in METRICS[self.kind] and is_defined(metric, self.values)
+
+
+def exact_targets(store: GraphStore, level: str) -> Tensor:
+    """The targets of a store, NaN if unknown or if only a bound is known."""
+    target = _targets(store, level)
+    return exact(target, store.side if level == "graph" else None)
 
 
 def _targets(store: GraphStore, level: str) -> Tensor:
@@ -62,16 +89,20 @@ def _targets(store: GraphStore, level: str) -> Tensor:
     return target
 
 
-def _loss(options: TableOptions, targets: TargetSpec) -> str:
-    """The loss that the options name, or the first one of this kind of target."""
-    losses = LOSSES[targets.task]
-    loss = losses[0] if options.loss == "auto" else options.loss
-    if loss not in losses:
-        raise InputError(_misplaced(f"--loss {loss}", targets, f"choose {' or '.join(losses)}"))
+def _losses(options: TableOptions, targets: TargetSpec) -> dict[str, str]:
+    """The loss of each kind of target: the one that the options name, or the first."""
+    kinds = set(targets.kinds)
+    losses = {kind: LOSSES[kind][0] for kind in kinds}
+    if options.loss != "auto":
+        named = [kind for kind in kinds if options.loss in LOSSES[kind]]
+        if not named:
+            remedy = f"choose {' or '.join(LOSSES[targets.task])}"
+            raise InputError(_misplaced(f"--loss {options.loss}", targets, remedy))
+        losses |= dict.fromkeys(named, options.loss)
     if options.class_weight != "none" and targets.task == "regression":
         option = f"--class-weight {options.class_weight}"
         raise InputError(_misplaced(option, targets, "leave it out"))
-    return loss
+    return losses
 
 
 def _misplaced(option: str, targets: TargetSpec, remedy: str) -> str:
@@ -81,26 +112,58 @@ def _misplaced(option: str, targets: TargetSpec, remedy: str) -> str:
 
 
 def _with_loss(
-    options: TableOptions, targets: TargetSpec, train: GraphStore, level: str, loss: str
+    options: TableOptions,
+    targets: TargetSpec,
+    train: GraphStore,
+    level: str,
+    losses: dict[str, str],
 ) -> OneLevelTask:
     if targets.task == "regression":
-        return Regression.fit(targets.names, train, level, loss)
-    pairs = zip(_targets(train, level).unbind(1), targets.classes, strict=True)
-    weights = [balanced_weights(column, len(classes)) for column, classes in pairs]
+        loss = losses["regression"]
+        return Regression.fit(targets.names, train, level, loss, log10=targets.log10)
+    pairs = zip(_targets(train, level).unbind(1), targets.labels, strict=True)
     balanced = options.class_weight == "balanced"
-    if len(targets.names) == 1:
-        return Classification(
-            name=targets.names[0],
-            classes=targets.classes[0],
+    weights = [
+        balanced_weights(column, len(classes)) if balanced and classes else ()
+        for column, classes in pairs
+    ]
+    binary = all(len(classes) == 2 for classes in targets.labels)
+    if len(targets.names) > 1 and binary:
+        return MultiLabel(
+            names=targets.names,
+            classes=tuple((labels[0], labels[1]) for labels in targets.classes),
             level=level,
-            class_weights=weights[0] if balanced else (),
+            class_weights=tuple((first, second) for first, second in weights) if balanced else (),
         )
-    return MultiLabel(
-        names=targets.names,
-        classes=tuple((labels[0], labels[1]) for labels in targets.classes),
-        level=level,
-        class_weights=tuple((first, second) for first, second in weights) if balanced else (),
-    )
+    tasks: list[OneLevelTask] = []
+    for number, (name, classes) in enumerate(zip(targets.names, targets.labels, strict=True)):
+        if classes:
+            tasks.append(
+                Classification(
+                    name=name, classes=classes, level=level, class_weights=weights[number]
+                )
+            )
+        else:
+            own = _only(train, number)
+            loss = losses["regression"]
+            tasks.append(Regression.fit((name,), own, level, loss, log10=targets.log10))
+    if len(tasks) == 1:
+        return tasks[0]
+    parts = [
+        replace(task, metric_names=METRICS[kind])
+        for task, kind in zip(tasks, targets.kinds, strict=True)
+    ]
+    return MixedTargets.fit(parts, train, level)
+
+
+def _only(store: GraphStore, number: int) -> GraphStore:
+    """The store with one target only."""
+    cut = {
+        name: value[:, number : number + 1]
+        for name in ("y", "y_node", "side")
+        if (value := getattr(store, name)) is not None
+    }
+    return replace(store, **cut)
 
 
 def _with_metrics(
@@ -125,12 +188,12 @@ def _with_metrics(
             f"--metric {metric}: has no value on the validation split, whose targets are all "
             "equal: choose another metric or split differently."
         )
-    classes = targets.task == "classification"
+    of_classes = metric in METRICS["classification"]
     chosen = replace(
         task,
         monitor=metric,
         larger_is_better=metric not in SMALLER_IS_BETTER,
-        tie="log_loss" if classes and metric != "log_loss" else "",
+        tie="log_loss" if of_classes and metric != "log_loss" else "",
         metric_names=(metric, *(name for name in names if name != metric)),
     )
     return chosen, notes

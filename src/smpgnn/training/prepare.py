@@ -24,6 +24,7 @@ from smpgnn.data.base import Splits
 from smpgnn.data.fingerprint import Content, splits_fingerprint
 from smpgnn.data.graph_schema import Attribute, GraphSchema
 from smpgnn.data.store import GraphStore
+from smpgnn.data.summary import DataSummary
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.run_data import RunData, SplitTable
@@ -54,6 +55,7 @@ class Prepared:
         own: the content of the user's own data.
         table: the split of each row of the user's own data, or of each of its folds.
         whole: all rows of the user's own data, if the run has members.
+        summary: of the user's own data, for a new run.
     """
 
     splits: Splits
@@ -64,6 +66,7 @@ class Prepared:
     own: Content | None = None
     table: SplitTable | FoldTable | None = None
     whole: Whole | None = None
+    summary: DataSummary | None = None
 
     def content(self, source: str) -> Content:
         """A fingerprint of the data; `source` names a built-in data set."""

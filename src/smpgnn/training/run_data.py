@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -122,7 +122,8 @@ class SplitTable:
         import pandas as pd
 
         kinds = {"row": np.int64, "node": np.int64, "split": str}
-        frame = pd.read_csv(io.StringIO(text), dtype=kinds, skip_blank_lines=False)
+        with np.errstate(invalid="ignore"):  # infinite numbers are refused below
+            frame = pd.read_csv(io.StringIO(text), dtype=kinds, skip_blank_lines=False)
         numbers = frame.columns[:-1].tolist()
         if numbers not in (["row"], ["row", "node"]) or frame.columns[-1] != "split":
             raise ValueError(f"columns {list(frame)}")
@@ -138,10 +139,11 @@ class SplitTable:
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """The data of a run at its start."""
+    """The data of a run at its start; `summary` has the plain values of a `DataSummary`."""
 
     fingerprint: Fingerprint
     splits: SplitTable | FoldTable
+    summary: dict[str, Any] | None = None
 
     def check(self, content: Content) -> None:
         """Refuse data that differ from those of the run."""

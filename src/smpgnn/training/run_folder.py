@@ -1,7 +1,7 @@
 """The folder of a run: everything needed to understand, apply and continue it.
 
 config.yaml            all settings
-data.json              where the data are, and their fingerprint
+data.json              where the data are, their fingerprint and a summary
 splits.csv             the split of each row of the data
 run.json               versions, commit, device, parameters, wall time, results
 metrics.csv            one row per epoch
@@ -159,6 +159,7 @@ class RunFolder:
             **asdict(data.fingerprint),
             "fingerprint": data.fingerprint.sha256,
             "splits": file_digest(self.splits),
+            **({} if data.summary is None else {"summary": data.summary}),
         }
         del content["sha256"]
         write_text(self.data, to_json(content))
@@ -189,7 +190,7 @@ class RunFolder:
             raise InputError(
                 f"{self.splits}: was changed or damaged: restore it, or start a new run."
             ) from error
-        return RunData(fingerprint, splits)
+        return RunData(fingerprint, splits, content.get("summary"))
 
     def no_split(self) -> str:
         """A note on a run without a saved split."""
@@ -209,6 +210,7 @@ class RunFolder:
             and isinstance(content.get("files"), dict)
             and _texts(list(content["files"].values()))
             and set(content["files"]) <= set(DATA)
+            and isinstance(content.get("summary", {}), dict)
         )
         if not whole:
             raise InputError(f"{self.data}: was changed or not written by smpgnn: {remedy}.")

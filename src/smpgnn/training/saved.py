@@ -113,6 +113,8 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
         raise InputError(f"unknown data type {source['kind']!r}")
     if not isinstance(source.get("smiles_column", ""), str):
         raise InputError("source.smiles_column is not text")
+    if not isinstance(source.get("standardize", False), bool):
+        raise InputError("source.standardize is not true or false")
     if "schema" in source:
         _check_schema(GraphSchema.from_dict(source["schema"]), spec)
     if "categories" in source:

@@ -151,7 +151,9 @@ def _train(
         if first and not resume:
             locks.enter_context(folder.alone())
             content = prepared.content(options.task_name())
-            folder.create(options, RunData(content.fingerprint, prepared.split_table()))
+            summary = None if prepared.summary is None else prepared.summary.to_dict()
+            data = RunData(content.fingerprint, prepared.split_table(), summary)
+            folder.create(options, data)
         elif first and saved_data is not None:
             folder.write_data(options, saved_data)  # the data may have moved
         lost = (

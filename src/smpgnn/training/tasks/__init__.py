@@ -10,12 +10,22 @@ from smpgnn.errors import InputError
 from smpgnn.training.tasks.base import OneLevelTask, Task
 from smpgnn.training.tasks.classification import Classification, MultiLabel
 from smpgnn.training.tasks.graph_properties import GraphProperties
+from smpgnn.training.tasks.mixed import MixedTargets
 from smpgnn.training.tasks.regression import Regression
 
-__all__ = ["Classification", "GraphProperties", "MultiLabel", "OneLevelTask", "Regression", "Task"]
+__all__ = [
+    "Classification",
+    "GraphProperties",
+    "MixedTargets",
+    "MultiLabel",
+    "OneLevelTask",
+    "Regression",
+    "Task",
+]
 
 KINDS: dict[str, type[Task]] = {
-    kind.__name__: kind for kind in (Regression, Classification, MultiLabel, GraphProperties)
+    kind.__name__: kind
+    for kind in (Regression, Classification, MultiLabel, MixedTargets, GraphProperties)
 }
 
 
@@ -25,6 +35,11 @@ def task_from_dict(content: dict[str, Any]) -> Task:
     kind = values.pop("kind", None)
     if kind not in KINDS:
         raise InputError(f"unknown task {kind!r}: it may be from a newer version")
+    if kind == "MixedTargets":
+        parts = values.get("parts")
+        if not isinstance(parts, list) or not all(_is_single(part) for part in parts):
+            raise InputError("task.parts are not tasks with one target each")
+        values["parts"] = [task_from_dict(part) for part in parts]
     task = from_plain(KINDS[kind], values, "task")
     if isinstance(task, OneLevelTask) and task.level not in ("graph", "node"):
         raise InputError(f"task.level is {task.level!r}")
@@ -37,17 +52,33 @@ def task_from_dict(content: dict[str, Any]) -> Task:
         by_name = (task.names, task.classes, task.class_weights or task.names)
     elif isinstance(task, Classification):
         by_name = (task.classes, task.class_weights or task.classes)
+    elif isinstance(task, MixedTargets):
+        by_name = (task.parts, task.scales)
     if len({len(values) for values in by_name}) > 1:
         raise InputError("the task has values for other targets")
     return task
 
 
+def _is_single(content: Any) -> bool:
+    """Whether these are the values of a task with one target."""
+    return isinstance(content, dict) and (
+        content.get("kind") == "Classification"
+        or (content.get("kind") == "Regression" and len(content.get("names", ())) == 1)
+    )
+
+
 def _check_metrics(task: OneLevelTask) -> None:
     """Refuse metrics and losses that the task does not have."""
-    kind = "regression" if isinstance(task, Regression) else "classification"
+    kind = "mixed" if isinstance(task, MixedTargets) else "classification"
+    kind = "regression" if isinstance(task, Regression) else kind
     for name in task.metric_names:
         if name not in METRICS[kind]:
             raise InputError(f"task.metric_names has the unknown metric {name!r}")
+    if isinstance(task, MixedTargets):
+        for part in task.parts:
+            assert isinstance(part, OneLevelTask)
+            if part.level != task.level or not {*part.metric_names} <= {*task.metric_names}:
+                raise InputError("task.parts have another level or other metrics")
     if task.metric_names and not {task.monitor, task.tie or task.monitor} <= {*task.metric_names}:
         raise InputError(f"task.monitor is {task.monitor!r}")
     if isinstance(task, Regression) and task.objective not in LOSSES[kind]:

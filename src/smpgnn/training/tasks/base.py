@@ -67,6 +67,14 @@ class Task(ABC):
         values: dict[str, Tensor] = metrics.compute()
         return values
 
+    def metric_groups(self) -> list[tuple[tuple[str, ...], list[str]]]:
+        """Metrics that are shown together, and the targets that have them."""
+        return [(self.metric_names, self.target_names())]
+
+    def units(self) -> str:
+        """A sentence on the units of the metrics, if they are not those of the targets."""
+        return ""
+
     @abstractmethod
     def columns(self) -> list[str]:
         """Column names of a table of predictions."""
@@ -122,3 +130,15 @@ class OneLevelTask(Task):
 
     def known(self, batch: GraphBatch) -> int:
         return int((~self.target(batch).isnan()).sum())
+
+    def measured(self, output: Tensor) -> Tensor:
+        """The numbers that `measures` compares with `exact`, [R, K]."""
+        return output.float()
+
+    def exact(self, batch: GraphBatch) -> Tensor:
+        """The targets of a batch in the units of the metrics, [R, T]; NaN: unknown, or a bound."""
+        return self.target(batch)
+
+    @abstractmethod
+    def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """The metrics in `metric_names`, of all of `measured` and `exact` in float64."""

@@ -55,19 +55,19 @@ class Classification(OneLevelTask):
 
     def metrics(self) -> MetricCollection:
         if self.metric_names:
-            return collection(self._scores)
+            return collection(self.measures)
         accuracy = MulticlassAccuracy(len(self.classes), average="micro", ignore_index=-1)
         return MetricCollection({"accuracy": accuracy})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
         if self.metric_names:
-            metrics["scores"].update(output, self.target(batch))
+            metrics["scores"].update(self.measured(output), self.exact(batch))
             return
         metrics["accuracy"].update(output.float().argmax(1), self._class_indices(batch))
 
-    def _scores(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
         def score(number: int, known: Tensor) -> dict[str, Tensor]:
-            return classification_scores(logits[known], target[known, 0].long())
+            return classification_scores(values[known], target[known, 0].long())
 
         return of_targets(self.metric_names, (self.name,), target, score)
 
@@ -135,19 +135,19 @@ class MultiLabel(OneLevelTask):
 
     def metrics(self) -> MetricCollection:
         if self.metric_names:
-            return collection(self._scores)
+            return collection(self.measures)
         return MetricCollection({"accuracy": BinaryAccuracy(ignore_index=-1)})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
         if self.metric_names:
-            metrics["scores"].update(output, self.target(batch))
+            metrics["scores"].update(self.measured(output), self.exact(batch))
             return
         target = self.target(batch).float().nan_to_num(-1.0)
         metrics["accuracy"].update((output > 0).long(), target.long())
 
-    def _scores(self, logits: Tensor, target: Tensor) -> dict[str, Tensor]:
+    def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
         def score(number: int, known: Tensor) -> dict[str, Tensor]:
-            second = logits[known, number]
+            second = values[known, number]
             both = torch.stack([torch.zeros_like(second), second], dim=1)
             return classification_scores(both, target[known, number].long())
 
