@@ -133,9 +133,9 @@ class Shown:
             (column,) = part.columns
             own = deviation[:, column].cpu().numpy()
             if self.level:
-                half = self.calibration.intervals_of(part.name).half_width(self.level, own)
-                middle = mean[:, column].cpu().numpy()
-                columns += [(middle - half).tolist(), (middle + half).tolist()]
+                width = self.calibration.intervals_of(part.name).half_width(self.level, own)
+                middle, half = mean[:, column].cpu(), torch.from_numpy(width)
+                columns += [part.shown(middle + sign * half).tolist() for sign in (-1, 1)]
             if self.several:
                 columns.append(own.tolist())
         shown = self.task.predict(output_of(self.task, mean))

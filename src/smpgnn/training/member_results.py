@@ -27,7 +27,7 @@ from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.run_data import CALIBRATION, SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, load_model
-from smpgnn.training.tasks import Task
+from smpgnn.training.tasks import OneLevelTask, Task
 from smpgnn.training.tasks.quantities import numbers, output_of, quantities
 
 if TYPE_CHECKING:
@@ -83,8 +83,9 @@ class Predictions:
         return HeldOut(mean, spread(values, groups), self.target(position))
 
     def target(self, position: Tensor) -> Tensor:
-        """The targets of these rows as their residuals need them, [R, T]."""
-        return self.task.target(self.batch(position)).cpu()  # type: ignore[attr-defined,no-any-return]
+        """The targets of these rows in the units of the quantities, [R, T]; bounds are NaN."""
+        assert isinstance(self.task, OneLevelTask)
+        return self.task.exact(self.batch(position)).cpu()
 
     def batch(self, position: Tensor) -> GraphBatch:
         """A batch with the targets of these rows only."""

@@ -72,6 +72,11 @@ class Prepared:
         """A fingerprint of the data; `source` names a built-in data set."""
         return self.own or Content(source, splits_fingerprint(self.splits))
 
+    def run_data(self, source: str) -> RunData:
+        """What a new run stores about its data."""
+        summary = None if self.summary is None else self.summary.to_dict()
+        return RunData(self.content(source).fingerprint, self.split_table(), summary)
+
     def split_table(self) -> SplitTable | FoldTable:
         """The split of each row, or the folds."""
         return self.table or SplitTable.of_splits(self.splits)

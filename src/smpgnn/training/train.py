@@ -39,7 +39,6 @@ from smpgnn.training.processes import (
 )
 from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.resume import check_checkpoint, damaged
-from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 
@@ -150,10 +149,7 @@ def _train(
         trainer = _trainer(options, device, logger, callbacks)
         if first and not resume:
             locks.enter_context(folder.alone())
-            content = prepared.content(options.task_name())
-            summary = None if prepared.summary is None else prepared.summary.to_dict()
-            data = RunData(content.fingerprint, prepared.split_table(), summary)
-            folder.create(options, data)
+            folder.create(options, prepared.run_data(options.task_name()))
         elif first and saved_data is not None:
             folder.write_data(options, saved_data)  # the data may have moved
         lost = (
@@ -198,7 +194,7 @@ def _train_members(
             folder.write_data(options, saved_data)  # the data may have moved
         else:
             locks.enter_context(folder.alone())
-            folder.create(options, RunData(content.fingerprint, prepared.split_table()))
+            folder.create(options, prepared.run_data(options.task_name()))
         splits = splits_of(prepared.split_table())
         jobs = jobs_of(options, content.fingerprint, splits, given)
         train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)

@@ -60,7 +60,7 @@ class MixedTargets(OneLevelTask):
 
     def _pieces(self, batch: GraphBatch) -> Iterator[tuple[OneLevelTask, GraphBatch, slice]]:
         """Each task, the batch with its target only, and its outputs."""
-        for number, (part, columns) in enumerate(self._columns()):
+        for number, (part, columns) in enumerate(self.pieces()):
             own = slice(number, number + 1)
             cut = {
                 name: value[:, own]
@@ -69,7 +69,7 @@ class MixedTargets(OneLevelTask):
             }
             yield part, replace(batch, **cut), columns
 
-    def _columns(self) -> Iterator[tuple[OneLevelTask, slice]]:
+    def pieces(self) -> Iterator[tuple[OneLevelTask, slice]]:
         """Each task and its outputs."""
         start = 0
         for part in self.parts:
@@ -88,14 +88,17 @@ class MixedTargets(OneLevelTask):
         return collection(self.measures)
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        pieces = list(self._pieces(batch))
-        values = [part.measured(output[:, columns]) for part, _, columns in pieces]
-        target = [part.exact(own).float() for part, own, _ in pieces]
-        metrics["scores"].update(torch.cat(values, dim=1), torch.cat(target, dim=1))
+        metrics["scores"].update(self.measured(output), self.exact(batch))
+
+    def measured(self, output: Tensor) -> Tensor:
+        return torch.cat([part.measured(output[:, own]) for part, own in self.pieces()], dim=1)
+
+    def exact(self, batch: GraphBatch) -> Tensor:
+        return torch.cat([part.exact(own).float() for part, own, _ in self._pieces(batch)], dim=1)
 
     def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
         found: dict[str, dict[str, Tensor]] = {name: {} for name in self.metric_names}
-        for number, (part, columns) in enumerate(self._columns()):
+        for number, (part, columns) in enumerate(self.pieces()):
             (name,) = part.target_names()
             own = part.measures(values[:, columns], target[:, number : number + 1])
             if isinstance(part, Regression) and "rmse" in own:
@@ -125,16 +128,14 @@ class MixedTargets(OneLevelTask):
 
     def scores(self, output: Tensor) -> Tensor:
         return torch.cat(
-            [part.scores(output[:, columns]) for part, columns in self._columns()], dim=1
+            [part.scores(output[:, columns]) for part, columns in self.pieces()], dim=1
         )
 
     def columns(self) -> list[str]:
         return free_names([name for part in self.parts for name in part.columns()])
 
     def predict(self, output: Tensor) -> list[list[Any]]:
-        return _side_by_side(
-            [part.predict(output[:, columns]) for part, columns in self._columns()]
-        )
+        return _side_by_side([part.predict(output[:, columns]) for part, columns in self.pieces()])
 
     def target_names(self) -> list[str]:
         return [name for part in self.parts for name in part.target_names()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from smpgnn.errors import InputError
 from smpgnn.training.tasks.base import Task
 from smpgnn.training.tasks.classification import Classification, MultiLabel
+from smpgnn.training.tasks.mixed import MixedTargets
 from smpgnn.training.tasks.regression import Regression
 
 #: Smallest probability; its logarithm is finite.
@@ -22,12 +23,17 @@ class Part:
     """The quantities of one target: a number, or a probability of each class.
 
     Of two classes there may be only that of the second. `columns` are their places among the
-    quantities; `classes` is empty for a number.
+    quantities; `classes` is empty for a number. With `log10` the quantity is a logarithm.
     """
 
     name: str
     columns: tuple[int, ...]
     classes: tuple[str, ...] = ()
+    log10: bool = False
+
+    def shown(self, values: Tensor) -> Tensor:
+        """Quantities of a number in the units of the table."""
+        return torch.pow(10.0, values) if self.log10 else values
 
 
 @singledispatch
@@ -61,7 +67,7 @@ def _(task: Regression, values: Tensor) -> Tensor:
 
 @parts_of.register
 def _(task: Regression) -> tuple[Part, ...]:
-    return tuple(Part(name, (number,)) for number, name in enumerate(task.names))
+    return tuple(Part(name, (number,), log10=task.log10) for number, name in enumerate(task.names))
 
 
 @quantities.register
@@ -93,6 +99,26 @@ def _(task: MultiLabel, values: Tensor) -> Tensor:
 def _(task: MultiLabel) -> tuple[Part, ...]:
     pairs = zip(task.names, task.classes, strict=True)
     return tuple(Part(name, (number,), labels) for number, (name, labels) in enumerate(pairs))
+
+
+@quantities.register
+def _(task: MixedTargets, output: Tensor) -> Tensor:
+    return torch.cat([quantities(part, output[:, own]) for part, own in task.pieces()], dim=1)
+
+
+@output_of.register
+def _(task: MixedTargets, values: Tensor) -> Tensor:
+    return torch.cat([output_of(part, values[:, own]) for part, own in task.pieces()], dim=1)
+
+
+@parts_of.register
+def _(task: MixedTargets) -> tuple[Part, ...]:
+    found: list[Part] = []
+    for piece, own in task.pieces():
+        for part in parts_of(piece):
+            columns = tuple(own.start + column for column in part.columns)
+            found.append(replace(part, columns=columns))
+    return tuple(found)
 
 
 def probabilities(part: Part, values: Tensor) -> Tensor:
