@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product, plus_times, times
+from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     opaque,
@@ -137,9 +137,10 @@ class _DefaultCore(Function):
         relus = relu_table_sum(_table(u, edge, wa, wb, ba), wiring.lift, edge is not None)
         arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
         hidden = torch.addcmul(bu, arrived, br).index_select(0, wiring.layout.owner)
-        hidden = plus_times(plus_times(hidden, u, wu), relus, wr)
+        times_into(hidden, u, wu, add=True)
+        times_into(hidden, relus, wr, add=True)
         if passes:
-            hidden = plus_times(hidden, wiring.lift.receive(u), wm)
+            times_into(hidden, wiring.lift.receive(u), wm, add=True)
         hidden.relu_()
         ctx.save_for_backward(u, edge, None, *weights, hidden, relus)
         new = times(hidden, wv, bv)
@@ -185,13 +186,15 @@ class _DefaultCore(Function):
         du, d_wm = times(dt, wu.t()), torch.zeros_like(wm)
         if ctx.passes:
             sent = wiring.lift.send(dt)
-            du, d_wm = plus_times(du, sent, wm.t()), inner_product(u, sent)
+            times_into(du, sent, wm.t(), add=True)
+            d_wm = inner_product(u, sent)
             del sent
         table, relus_grad = _table(u, edge, wa, wb, ba), times(dt, wr.t())
         del dt
         da, db, d_edge = relu_table_gradients(relus_grad, table, wiring.lift, edge is not None)
         del table, relus_grad
-        du = plus_times(plus_times(du, da, wa.t()), db, wb.t())
+        times_into(du, da, wa.t(), add=True)
+        times_into(du, db, wb.t(), add=True)
         if ctx.adds:
             du += grad
         d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
@@ -203,8 +206,8 @@ def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -
     """The terms of the messages in one table: receivers, then senders, then edges."""
     rows = u.size(0)
     table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
-    table[:rows] = times(u, wa, ba)
-    table[rows : 2 * rows] = times(u, wb)
+    times_into(table[:rows], u, wa, ba)
+    times_into(table[rows : 2 * rows], u, wb)
     if edge is not None:
         table[2 * rows :] = edge
     return table

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product, plus_times, times
+from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     opaque,
@@ -72,6 +72,6 @@ class _FastCore(Function):
             )
             return du, *slopes.to(w4.dtype).unbind(0), None
         at_p, at_q = times(s, w5).mul_(grad), times(u, w4).mul_(grad)
-        du = times(at_p, w4.t()).add_(grad)
-        du += wiring.lift.send(times(at_q, w5.t()).add_(grad))
+        du = times_into(wiring.lift.send(times(at_q, w5.t()).add_(grad)), at_p, w4.t(), add=True)
+        du += grad
         return du, inner_product(u, at_p), inner_product(s, at_q), None
