@@ -20,6 +20,7 @@ from smpgnn.cli.train import EXAMPLES, add_train
 from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.files import discard_unfinished
 from smpgnn.paper.cli import add_paper
+from smpgnn.threads import short_waits
 
 
 def build_parser() -> Parser:
@@ -60,6 +61,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # file names may contain characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
+    short_waits()
     try:
         with interrupts.raising():
             status = _status(sys.argv[1:])

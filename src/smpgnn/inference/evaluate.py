@@ -65,9 +65,9 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
 
 def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
     model.check_widths(store)
-    return evaluate_store(
-        model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
-    )
+    rows = BATCH_ROWS[model.device.type]
+    with model.threads():
+        return evaluate_store(model.network, model.task, store, 128, model.device, batch_rows=rows)
 
 
 def target_spec(task: Task) -> TargetSpec:

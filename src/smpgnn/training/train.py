@@ -18,6 +18,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError, Terminated
+from smpgnn.threads import suitable_threads
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.memory import check_memory, fitting_rows
@@ -33,6 +34,7 @@ from smpgnn.training.processes import (
 )
 from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.resume import check_checkpoint, damaged
+from smpgnn.training.row_counts import context_rows
 from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
@@ -101,6 +103,8 @@ def _train(
         if resume and saved_data is None and prepared.own is not None:
             print(folder.no_split(), file=sys.stderr)
     options = _fit_memory(options, prepared, device)
+    if device.type == "cpu" and options.devices * options.nodes == 1:
+        locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
     if resume and prepared.own is not None and folder.model.exists():
         # the run goes on with its loss and metrics, also if the defaults have changed since
         prepared = replace(prepared, task=load_model(folder.model).task)
@@ -136,6 +140,16 @@ def _train(
             if in_group() and not grouped:
                 leave_group()
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
+
+
+def _values_per_step(options: TrainOptions, prepared: Prepared) -> float:
+    """About how many numbers the rows of a batch have; a network without contexts has fewer."""
+    store, spec = prepared.splits.train, prepared.spec
+    rows = context_rows(store.num_nodes, spec).double().mean().item()
+    rows *= min(options.batch_size, len(store))
+    if options.batch_rows:
+        rows = min(rows, options.batch_rows)
+    return rows * spec.options.hidden_channels
 
 
 def _fit_memory(options: TrainOptions, prepared: Prepared, device: torch.device) -> TrainOptions:
