@@ -56,3 +56,6 @@ def test_the_example_for_pytorch_geometric_runs() -> None:
     names: dict[str, object] = {}
     exec(code.replace("FakeDataset(1000,", "FakeDataset(100,"), names)
     assert names["out"].shape == (100, 10)
+    (captured,) = re.findall(r"```python\n(from smpgnn import CapturedStep\n.*?)```", text, re.S)
+    exec(captured, names)
+    assert float(names["loss"]) > 0  # type: ignore[arg-type]

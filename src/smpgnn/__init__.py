@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from smpgnn.api import train
     from smpgnn.capture.pause import eager_calls
+    from smpgnn.capture.step import CapturedStep
     from smpgnn.config.network import LayerOptions, NetworkOptions
     from smpgnn.contexts.context import LocalContext
     from smpgnn.contexts.index import ContextIndex
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 # Names are loaded when first used: `import smpgnn` itself stays quick, and so does `smpgnn --help`.
 _HOME = {
     "AddIdentifiers": "contexts.transforms",
+    "CapturedStep": "capture.step",
     "ContextIndex": "contexts.index",
     "DefaultSMPLayer": "layers",
     "FastSMPLayer": "layers",
@@ -53,6 +55,7 @@ __all__ = [
     "MPNN",
     "SMP",
     "AddIdentifiers",
+    "CapturedStep",
     "ContextIndex",
     "DefaultSMPLayer",
     "FastSMPLayer",

@@ -1,4 +1,7 @@
-"""Replayed calls equal eager calls, whatever is done with them. Needs a GPU."""
+"""Replayed calls equal eager calls, whatever is done with them.
+
+Without a GPU, CUDA graphs are emulated (`tape`) and most of these tests are slow.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,24 @@ from typing import Any
 import pytest
 import torch
 from strategies import ODD, Case, cycle, make_case, path, randomize
+from sweep import sweep
+from tape import emulate
 from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, InputError, MultiTaskSMP, SMPLayer, eager_calls
 from smpgnn.capture import calls
+from smpgnn.models.base import Network
+from smpgnn.ops import backend
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
+pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
+
+
+def long(test: Any) -> Any:
+    """Mark a test that takes long where kernels are interpreted."""
+    return test if GPU else pytest.mark.slow(test)
+
 
 NETWORKS: dict[str, tuple[int, Callable[[str], nn.Module]]] = {
     "default": (3, lambda i: SMP(2, 2, 8, 3, "default", i, 3, norm="batch", residual=True,
@@ -42,27 +57,39 @@ BATCHES = [
 @pytest.fixture(autouse=True)
 def _strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(calls, "_STRICT", True)
+    if not GPU:
+        emulate(monkeypatch)
+        monkeypatch.setattr(calls, "_on_gpu", lambda tensor: True)
+        monkeypatch.setattr(calls, "_too_large", lambda *_: False)
+        monkeypatch.setattr(
+            Network,
+            "_replayed",
+            lambda self, edge_index, x, *others: calls.replayed(self, x, edge_index, *others),
+        )
     yield
-    torch.cuda.synchronize()
+    if GPU:
+        torch.cuda.synchronize()
 
 
-def cuda(case: Case, learned: bool = False, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
-    """The arguments of a call on the GPU."""
+def arguments(
+    case: Case, learned: bool = False, dtype: torch.dtype = torch.float64
+) -> dict[str, Any]:
+    """The arguments of a call on the device."""
     x, edge_attr = (
-        None if v is None else v.detach().to("cuda", dtype).requires_grad_(learned)
+        None if v is None else v.detach().to(DEVICE, dtype).requires_grad_(learned)
         for v in (case.x, case.edge_attr)
     )
     return {
         "x": x,
-        "edge_index": case.edge_index.cuda(),
+        "edge_index": case.edge_index.to(DEVICE),
         "edge_attr": edge_attr,
-        "batch": case.batch.cuda(),
+        "batch": case.batch.to(DEVICE),
         "batch_size": case.num_graphs,
     }
 
 
 def batches(edge_channels: int, learned: bool = False) -> list[dict[str, Any]]:
-    return [cuda(make_case(graphs, 2, edge_channels), learned) for graphs in BATCHES]
+    return [arguments(make_case(graphs, 2, edge_channels), learned) for graphs in BATCHES]
 
 
 def total(result: Any) -> Tensor:
@@ -74,8 +101,8 @@ def total(result: Any) -> Tensor:
 
 
 def pair(name: str = "default", identifiers: str = "onehot") -> tuple[Any, Any]:
-    """A network in float64 on the GPU, and its copy for eager calls."""
-    model = randomize(NETWORKS[name][1](identifiers)).cuda().double()
+    """A network in float64 on the device, and its copy for eager calls."""
+    model = randomize(NETWORKS[name][1](identifiers)).to(DEVICE).double()
     return model, copy.deepcopy(model)
 
 
@@ -109,10 +136,16 @@ def warmed(model: Any, inputs: list[dict[str, Any]]) -> None:
     model.load_state_dict(before)
 
 
-@pytest.mark.parametrize("learned", [False, True], ids=["", "inputs learned"])
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("identifiers", ["onehot", "local", "neighborhood"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "identifiers", "training", "learned"),
+    sweep(
+        NETWORKS,
+        ["onehot", "local", "neighborhood"],
+        [True, False],
+        [True, False],
+        always=lambda *case: GPU or case == ("default", "local", True, True),
+    ),
+)
 def test_results_and_gradients_are_those_of_eager_calls(
     name: str, identifiers: str, training: bool, learned: bool
 ) -> None:
@@ -133,6 +166,7 @@ def test_results_and_gradients_are_those_of_eager_calls(
     assert replays(other) == 0
 
 
+@long
 @pytest.mark.parametrize("name", ["default", "multi-task"])
 def test_training_with_an_optimiser_gives_the_same_weights(name: str) -> None:
     model, other = pair(name, "local")
@@ -151,6 +185,7 @@ def test_training_with_an_optimiser_gives_the_same_weights(name: str) -> None:
     assert len({p.grad.data_ptr() for p in model.parameters() if p.grad is not None}) > 10
 
 
+@long
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_several_calls_before_their_backward_passes(order: tuple[int, ...]) -> None:
     model, other = pair()
@@ -166,6 +201,7 @@ def test_several_calls_before_their_backward_passes(order: tuple[int, ...]) -> N
     same(found[0], found[1], tolerance=1e-8)
 
 
+@long
 def test_a_backward_pass_may_be_repeated() -> None:
     model, other = pair()
     inputs = batches(3)
@@ -181,8 +217,9 @@ def test_a_backward_pass_may_be_repeated() -> None:
     same(found[0], found[1], tolerance=1e-8)
 
 
+@long
 def test_dropout_draws_the_same_numbers_if_a_pass_is_repeated() -> None:
-    model = SMP(2, 2, 8, 2, edge_channels=3, dropout=0.5).cuda().double()
+    model = SMP(2, 2, 8, 2, edge_channels=3, dropout=0.5).to(DEVICE).double()
     inputs = batches(3)
     warmed(model, inputs)
     results = [total(model(**inputs[0])) for _ in range(2)]
@@ -193,6 +230,7 @@ def test_dropout_draws_the_same_numbers_if_a_pass_is_repeated() -> None:
     same(torch.autograd.grad(results[1], wanted), first)
 
 
+@long
 def test_second_derivatives_equal_eager_ones() -> None:
     model, other = pair("fast")
     inputs = batches(0, learned=True)
@@ -210,8 +248,9 @@ def test_second_derivatives_equal_eager_ones() -> None:
     same(found[0], found[1], tolerance=1e-7)
 
 
+@long
 def test_second_derivatives_with_dropout_are_refused() -> None:
-    model = SMP(2, 2, 8, 2, edge_channels=3, dropout=0.5).cuda().double()
+    model = SMP(2, 2, 8, 2, edge_channels=3, dropout=0.5).to(DEVICE).double()
     inputs = batches(3, learned=True)
     warmed(model, inputs)
     with pytest.raises(RuntimeError, match="eager_calls"):
@@ -238,6 +277,7 @@ def test_changes_between_the_two_passes_are_errors() -> None:
         loss.backward()
 
 
+@long
 @pytest.mark.parametrize(
     "change",
     [
@@ -257,7 +297,7 @@ def test_errors_are_those_of_eager_calls(change: dict[str, Any]) -> None:
     given = {**inputs[0], **change}
     if "edge_index" in change:
         given["edge_attr"] = given["edge_attr"][:2]
-    given = {n: v.cuda() if isinstance(v, Tensor) else v for n, v in given.items()}
+    given = {n: v.to(DEVICE) if isinstance(v, Tensor) else v for n, v in given.items()}
     with eager_calls(), pytest.raises(InputError) as expected:
         model(**given)
     with pytest.raises(InputError) as found:
@@ -265,6 +305,7 @@ def test_errors_are_those_of_eager_calls(change: dict[str, Any]) -> None:
     assert str(found.value) == str(expected.value)
 
 
+@long
 def test_hooks_run() -> None:
     model, _ = pair()
     inputs = batches(3)
@@ -280,6 +321,7 @@ def test_hooks_run() -> None:
     assert replays(model) == count + 1
 
 
+@long
 def test_follows_changes_of_the_network() -> None:
     model, other = pair()
     inputs = batches(3)
@@ -288,7 +330,7 @@ def test_follows_changes_of_the_network() -> None:
         network.load_state_dict({n: v * 1.5 for n, v in network.state_dict().items()})
         for parameter in network.backbone.parameters():
             parameter.requires_grad_(False)
-        network.head = nn.Linear(*network.head.weight.shape[::-1]).cuda().double()
+        network.head = nn.Linear(*network.head.weight.shape[::-1]).to(DEVICE).double()
         with torch.no_grad():
             network.head.weight.fill_(0.1)
             network.head.bias.fill_(0.1)
@@ -302,6 +344,7 @@ def test_follows_changes_of_the_network() -> None:
     same([p.grad for p in model.parameters()], [p.grad for p in other.parameters()], 1e-8)
 
 
+@long
 def test_copies_and_pickles_are_independent() -> None:
     model, other = pair()
     inputs = batches(3)
@@ -317,6 +360,7 @@ def test_copies_and_pickles_are_independent() -> None:
     same(model(**inputs[1]), expected)
 
 
+@long
 def test_memory_is_freed_with_the_network() -> None:
     inputs = batches(3)
     model, _ = pair()
@@ -327,6 +371,7 @@ def test_memory_is_freed_with_the_network() -> None:
     assert len(calls._networks) < count
 
 
+@long
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_without_gradients(mode: Callable[[], Any]) -> None:
     model, other = (network.eval() for network in pair("default", "local"))
@@ -342,11 +387,12 @@ def test_without_gradients(mode: Callable[[], Any]) -> None:
     loss.backward()
 
 
+@long
 def test_autocast() -> None:
     model, other = (network.float() for network in pair("default", "local"))
     for step, case in enumerate(BATCHES * 2):
-        given = cuda(make_case(case, 2, 3), dtype=torch.float32)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        given = arguments(make_case(case, 2, 3), dtype=torch.float32)
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
             result = model(**given)
             with eager_calls():
                 expected = other(**given)
@@ -358,12 +404,13 @@ def test_autocast() -> None:
     assert replays(model) >= 4
 
 
+@long
 def test_batches_of_other_sizes() -> None:
     """Larger batches run eagerly at first and are captured later; smaller ones fit."""
     model, other = (network.eval() for network in pair())
     sizes = [3, 3, 3, 3, 9, 9, 9, 9, 1, 3, 30, 9]
     for size in sizes:
-        given = cuda(make_case([path(6), cycle(7), path(5)] * size, 2, 3))
+        given = arguments(make_case([path(6), cycle(7), path(5)] * size, 2, 3))
         with eager_calls():
             expected = other(**given)
         same(model(**given), expected)
@@ -372,10 +419,11 @@ def test_batches_of_other_sizes() -> None:
     assert [len(mode.captures) for mode in known.modes.values()] == [2]
 
 
+@long
 def test_one_graph_and_empty_graphs() -> None:
     model, other = (network.eval() for network in pair())
     for batch_size in (None, None, None, None, 4, 4):
-        given = cuda(make_case([cycle(6)], 2, 3))
+        given = arguments(make_case([cycle(6)], 2, 3))
         given |= {"batch_size": batch_size} if batch_size else {"batch": None, "batch_size": None}
         with eager_calls():
             expected = other(**given)
@@ -383,6 +431,7 @@ def test_one_graph_and_empty_graphs() -> None:
     assert replays(model) >= 1
 
 
+@long
 def test_own_layers_run_eagerly() -> None:
     class Own(SMPLayer):
         def __init__(self, in_channels: int, out_channels: int, edge_channels: int = 0) -> None:
@@ -400,7 +449,7 @@ def test_own_layers_run_eagerly() -> None:
     class Network(SMP):
         layer_types = {"own": Own}  # noqa: RUF012
 
-    model = Network(2, 2, 8, 2).cuda().double()
+    model = Network(2, 2, 8, 2).to(DEVICE).double()
     for given in batches(0):
         model(**given)
     assert replays(model) == 0

@@ -13,9 +13,7 @@ backward pass, the forward pass is replayed once more first.
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +23,9 @@ from torch.nn.modules import module as hooks
 
 from smpgnn.capture.pause import paused
 from smpgnn.capture.replay import Arguments, CapturedNetwork, Writes
+from smpgnn.capture.sizes import LOCAL_LIMIT, room_for, size_of
+from smpgnn.capture.static_batch import ROWS, scheme_of
 from smpgnn.capture.static_index import Size
-from smpgnn.contexts.index import ContextIndex
 from smpgnn.ops import backend
 from smpgnn.ops.backend import has_kernels, transformed
 from smpgnn.pooling import PooledNodeExtractor
@@ -35,10 +34,8 @@ from smpgnn.pooling import PooledNodeExtractor
 OBSERVED = 3
 #: Sizes for which a network is captured at the same time.
 CAPTURES = 4
-#: Room above the largest batch seen.
-_ROOM = 1.25
-#: Rows × width × layers above which launches no longer matter, and entries of dense matrices.
-_LARGEST, _DENSE = 2**27, 2**25
+#: Rows × width × layers above which launches no longer matter.
+_LARGEST = 2**27
 _BYTES = 24  # of activations per row, channel and layer, roughly
 _SHARE = 8  # at most this part of the memory of the GPU
 
@@ -46,8 +43,6 @@ _SHARE = 8  # at most this part of the memory of the GPU
 _STRICT = False
 _WHOLE = (torch.int64, torch.int32)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-#: Rows with which the network computes the same results.
-_ROWS = {"onehot": "onehot", "neighborhood": "onehot", "local": "local", "nodes": "nodes"}
 
 
 @dataclass
@@ -106,15 +101,15 @@ def _observe(network: Any, state: _Known, mode: _Mode, arguments: Arguments) -> 
     """Run eagerly; after a few calls capture for batches of their sizes."""
     index = network.backbone.checked_index(**arguments.given, index=None)
     result = network(**arguments.given, index=index)
-    mode.seen.append(_size_of(network, index))
+    mode.seen.append(size_of(network, index))
     if len(mode.seen) < OBSERVED:
         return result
-    wanted, mode.seen = _room_for(mode.seen), []
+    wanted, mode.seen = room_for(mode.seen), []
     if _too_large(network, wanted, arguments.edge_index.device):
         mode.given_up = not mode.captures
         return result
     try:
-        scheme = _ROWS[network.backbone.identifiers]
+        scheme = scheme_of(network)
         mode.captures.append(CapturedNetwork(network, arguments, wanted, scheme, state.writes))
         mode.captures.sort(key=lambda capture: capture.size.nodes)
     except torch.OutOfMemoryError:
@@ -138,9 +133,7 @@ def _can_replay(
     given = [value for value in (x, edge_index, edge_attr, batch) if value is not None]
     if not all(type(value) in (Tensor, nn.Parameter) for value in given):
         return False
-    if not edge_index.is_cuda or any(value.device != edge_index.device for value in given):
-        return False
-    if edge_index.device.index != torch.cuda.current_device():
+    if any(value.device != edge_index.device for value in given) or not _on_gpu(edge_index):
         return False
     if transformed() or torch.cuda.is_current_stream_capturing():
         return False
@@ -158,12 +151,17 @@ def _can_replay(
             for value, width in widths
         )
         and (edge_attr is None or edge_attr.size(0) == edge_index.size(1))
-        and backbone.identifiers in _ROWS
+        and backbone.identifiers in ROWS
         and not backbone.options.checkpoint
         and all(layer.capturable and layer.structure is None for layer in backbone.layers)
         and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
         and not (hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
     )
+
+
+def _on_gpu(tensor: Tensor) -> bool:
+    """Whether a tensor is on the current GPU."""
+    return tensor.is_cuda and tensor.device.index == torch.cuda.current_device()
 
 
 def _mode(network: nn.Module, arguments: Arguments) -> tuple[Any, list[Tensor]] | None:
@@ -204,44 +202,11 @@ def _mode(network: nn.Module, arguments: Arguments) -> tuple[Any, list[Tensor]] 
     return key, list(dict.fromkeys(wanted))
 
 
-def _size_of(network: Any, index: ContextIndex) -> Size:
-    """The size of a batch with at least one node."""
-    topology = index.topology
-    sizes = topology.graph_size
-    pairs, largest = torch.stack([sizes.square().sum(), sizes.max()]).tolist()
-    local = network.backbone.identifiers == "local"
-    return Size(
-        graphs=topology.num_graphs,
-        nodes=topology.num_nodes,
-        edges=topology.num_edges,
-        rows=index.num_rows if local else pairs,
-        messages=index.lift.source.numel() if local else 0,
-        largest=largest,
-    )
-
-
-def _room_for(seen: Sequence[Size]) -> Size:
-    """A size above all of these."""
-
-    def most(name: str, unit: int = 16) -> int:
-        largest: int = max(getattr(size, name) for size in seen)
-        return unit * (math.ceil(_ROOM * largest) // unit + 1)
-
-    return Size(
-        graphs=max(size.graphs for size in seen),
-        nodes=most("nodes"),
-        edges=most("edges"),
-        rows=most("rows"),
-        messages=most("messages"),
-        largest=most("largest", 8),
-    )
-
-
 def _too_large(network: Any, size: Size, device: torch.device) -> bool:
     """Whether launches hardly matter at this size, or captured activations take much memory."""
     backbone = network.backbone
-    kind = _ROWS[backbone.identifiers]
-    if kind == "local" and (size.graphs + 1) * size.largest**2 > _DENSE:
+    kind = ROWS[backbone.identifiers]
+    if kind == "local" and (size.graphs + 1) * size.largest**2 > LOCAL_LIMIT:
         return True
     rows = size.nodes if kind == "nodes" else size.rows
     work = rows * backbone.options.hidden_channels * backbone.options.num_layers

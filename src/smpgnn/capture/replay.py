@@ -10,18 +10,18 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from smpgnn.capture.graphs import capture, restore_buffers, uninitialised_memory
 from smpgnn.capture.pause import eager_calls
-from smpgnn.capture.static_index import Size, StaticIndex, static_index
-from smpgnn.capture.steps import _uninitialised_memory
+from smpgnn.capture.static_batch import Scheme, StaticBatch
+from smpgnn.capture.static_index import Size
 from smpgnn.ops.backend import plain_gradients
-
-_WARM_UP = 2
 
 
 @dataclass
@@ -34,6 +34,14 @@ class Arguments:
     batch: Tensor | None
     num_nodes: int
     batch_size: int | None
+
+    @property
+    def nodes(self) -> dict[str, Tensor]:
+        return {} if self.x is None else {"x": self.x}
+
+    @property
+    def edges(self) -> dict[str, Tensor]:
+        return {} if self.edge_attr is None else {"edge_attr": self.edge_attr}
 
     @property
     def given(self) -> dict[str, Any]:
@@ -61,23 +69,21 @@ class Writes:
 class CapturedNetwork:
     """A network captured for batches up to a size, in one mode.
 
-    The arguments of a call lie in `x`, `edge_index`, `edge_attr`, `batch` and `counts`, its results
-    in `outputs`, and after the backward pass its gradients in `grads_out`, one after another.
+    The arguments of a call lie in `held`, its results in `outputs`, and after the backward pass its
+    gradients in `grads_out`, one after another.
     """
 
     def __init__(
-        self, network: Any, arguments: Arguments, size: Size, scheme: str, writes: Writes
+        self, network: Any, arguments: Arguments, size: Size, scheme: Scheme, writes: Writes
     ) -> None:
         self.size, self.network, self.writes = size, weakref.ref(network), writes
         self.calls = 0  # shows a backward pass whether its activations are still there
         self.differentiable = torch.is_grad_enabled()
-        device, backbone = arguments.edge_index.device, network.backbone
-        self.scheme = scheme, backbone.options.context_radius
+        device = arguments.edge_index.device
         autocast = torch.is_autocast_enabled(device.type)
         self.autocast = torch.get_autocast_dtype(device.type) if autocast else None
         self.grads_out: Tensor | None = None
         self.shapes: list[torch.Size | None] = []
-        self.static: StaticIndex
         self.outputs: list[Tensor] = []
         self.grads_in: list[Tensor] = []
         with ExitStack() as stack:
@@ -85,7 +91,7 @@ class CapturedNetwork:
             enter(eager_calls())
             enter(torch.inference_mode(False))
             enter(torch.set_grad_enabled(self.differentiable))
-            enter(_uninitialised_memory())
+            enter(uninitialised_memory())
             # The same memory as the parameters, which stay where they are, but an autograd graph of
             # their own: that of an earlier call would tie the capture to its stream.
             self.parameters = {
@@ -93,78 +99,39 @@ class CapturedNetwork:
                 for name, value in network.named_parameters()
                 if value.requires_grad
             }
-            self.edge_index = torch.zeros(2, size.edges, dtype=torch.long, device=device)
-            self.batch = torch.zeros(size.nodes, dtype=torch.long, device=device)
-            self.counts = torch.zeros(3, dtype=torch.long, device=device)
-            self.x = _like(arguments.x, size.nodes, self.differentiable)
-            self.edge_attr = _like(arguments.edge_attr, size.edges, self.differentiable)
-            inputs = (self.x, self.edge_attr)
-            self.leaves = [v for v in inputs if v is not None and v.requires_grad]
-            self.graphs = self._capture(network, arguments)
-
-    def _capture(self, network: nn.Module, arguments: Arguments) -> list[torch.cuda.CUDAGraph]:
-        self._fill(arguments)
-        buffers = [buffer.clone() for buffer in network.buffers()]
-        stages = [self._index, self._forward, *([self._backward] if self.has_backward else [])]
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                for stage in stages:
-                    stage()
-        torch.cuda.current_stream().wait_stream(side)
-        pool, graphs = torch.cuda.graph_pool_handle(), []
-        for stage in stages:
-            graph = torch.cuda.CUDAGraph()
-            # other threads, such as that of a data loader, may go on
-            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-                stage()
-            graphs.append(graph)
-        _restore(network, buffers)
-        self.outputs = [out.detach() for out in self.outputs]  # without their autograd graph
-        return graphs
+            self.held = StaticBatch(size, scheme, arguments.nodes, arguments.edges, device)
+            self.fill(arguments)
+            stages = [self.held.build, self._forward]
+            self.graphs = capture(
+                [*stages, self._backward] if self.has_backward else stages, network
+            )
+            # without their autograd graph
+            self.outputs = [out.detach() for out in self.outputs]
 
     @property
     def has_backward(self) -> bool:
-        return self.differentiable and bool(self.parameters or self.leaves)
+        return self.differentiable and bool(self.parameters or self.held.leaves)
 
     def _autocast(self, dtype: torch.dtype | None) -> torch.autocast:
-        kind = self.edge_index.device.type
+        kind = self.held.edge_index.device.type
         return torch.autocast(kind, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
-
-    def _index(self) -> None:
-        with torch.no_grad(), self._autocast(None):
-            self.static = static_index(
-                self.edge_index, self.batch, self.counts, self.size, *self.scheme
-            )
-            for values, count in ((self.x, self.counts[0]), (self.edge_attr, self.counts[1])):
-                if values is not None:
-                    place = torch.arange(values.size(0), device=values.device)
-                    values.detach().masked_fill_((place >= count).unsqueeze(1), 0.0)
 
     def _forward(self) -> None:
         network: Any = self.network()
         self.outputs = []  # frees the autograd graph of the call before
-        index, attr = self.static.index, self.edge_attr
-        inputs = {
-            "x": self.x,
-            "edge_index": index.topology.edge_index,
-            "edge_attr": None if attr is None else attr.index_select(0, self.static.order),
-            "batch": index.topology.batch,
-            "num_nodes": self.size.nodes,
-            "batch_size": self.size.graphs + 1,
-            "index": index,
-        }
+        held = self.held
+        attr = held.sorted_edges("edge_attr") if held.edges else None
+        call = partial(torch.func.functional_call, network, self.parameters, ())
         # A cache would keep casts of the weights that do not follow the optimiser.
         with self._autocast(self.autocast):
-            result = torch.func.functional_call(network, self.parameters, (), inputs)
+            result = held.run(lambda **given: call(given), held.nodes.get("x"), attr)
         self.single = isinstance(result, Tensor)
         self.outputs = [result] if self.single else list(result)
 
     def _backward(self) -> None:
         if not self.grads_in:
             self.grads_in = [torch.zeros_like(out) for out in self.outputs]
-        wanted = [*self.leaves, *self.parameters.values()]
+        wanted = [*self.held.leaves, *self.parameters.values()]
         with self._autocast(None):
             found = torch.autograd.grad(self.outputs, wanted, self.grads_in, allow_unused=True)
         self.shapes = [None if grad is None else grad.shape for grad in found]
@@ -173,43 +140,30 @@ class CapturedNetwork:
             raise RuntimeError("gradients have several dtypes.")
         self.grads_out = torch.cat(parts)
 
-    def _fill(self, arguments: Arguments) -> None:
+    def fill(self, arguments: Arguments) -> None:
         """Copy the arguments into the padded batch."""
-        nodes, edges, batch = arguments.num_nodes, arguments.edge_index.size(1), arguments.batch
-        graphs = arguments.batch_size or (1 if batch is None else 0)
-        inputs = (
-            (self.x, arguments.x, nodes),
-            (self.edge_attr, arguments.edge_attr, edges),
-            (self.batch, batch, nodes),
+        graphs = arguments.batch_size or (1 if arguments.batch is None else 0)
+        self.held.fill(
+            arguments.edge_index,
+            arguments.batch,
+            arguments.num_nodes,
+            graphs,
+            arguments.nodes,
+            arguments.edges,
         )
-        with torch.no_grad(), torch.inference_mode(False):
-            self.counts.copy_(torch.tensor([nodes, edges, graphs]), non_blocking=True)
-            self.edge_index[:, :edges].copy_(arguments.edge_index)
-            if batch is None:
-                self.batch[:nodes].zero_()
-            for own, given, count in inputs:
-                if own is not None and given is not None:
-                    own.detach()[:count].copy_(given.detach())
 
     def _replay_forward(self, arguments: Arguments) -> int | None:
         """The number of graphs, once the result is there; None if the batch does not fit."""
-        size = self.size
-        if (
-            arguments.num_nodes >= size.nodes
-            or arguments.edge_index.size(1) >= size.edges
-            or (arguments.batch_size or 0) > size.graphs
-        ):
+        edges = arguments.edge_index.size(1)
+        if not self.held.holds(arguments.num_nodes, edges, arguments.batch_size or 0):
             return None
-        self._fill(arguments)
+        self.fill(arguments)
         self.graphs[0].replay()
-        wrong, held, rows, messages, largest, _ = self.static.found.tolist()
-        if wrong or held > size.graphs or largest > size.largest or rows >= size.rows:
-            return None
-        if self.scheme[0] == "local" and messages >= size.messages:
-            return None
-        self.calls += 1
-        self.graphs[1].replay()
-        return int(held)
+        graphs = self.held.graphs_found()
+        if graphs is not None:
+            self.calls += 1
+            self.graphs[1].replay()
+        return graphs
 
     def __call__(self, arguments: Arguments, parameters: Sequence[Tensor]) -> Any:
         """The result; None if the batch does not fit."""
@@ -260,13 +214,13 @@ class CapturedNetwork:
                 "between this forward pass and its backward pass."
             )
         before = [buffer.clone() for buffer in buffers]
-        device = self.edge_index.device
+        device = self.held.edge_index.device
         state = torch.cuda.get_rng_state(device)
         if call.random is not None:
             torch.cuda.set_rng_state(call.random, device)
         self._replay_forward(call.arguments)
         torch.cuda.set_rng_state(state, device)
-        _restore(network, before)
+        restore_buffers(network, before)
         call.number = self.calls
 
 
@@ -317,8 +271,8 @@ class _Replay(Function):
         cut = [
             next(found)[:count] if own is not None and own.requires_grad else None  # type: ignore[index]
             for own, count in (
-                (capture.x, kept.num_nodes),
-                (capture.edge_attr, edge_index.size(1)),
+                (capture.held.nodes.get("x"), kept.num_nodes),
+                (capture.held.edges.get("edge_attr"), edge_index.size(1)),
             )
         ]
         return (None, None, *cut, *found)
@@ -347,26 +301,10 @@ def _eager_gradients(
     try:
         return plain_gradients(compute, inputs, grads)
     finally:
-        _restore(network, buffers)
-
-
-@torch.no_grad()
-def _restore(network: nn.Module, values: Sequence[Tensor]) -> None:
-    """Undo what was written to the buffers; the others may be saved for a backward pass."""
-    for buffer, value in zip(network.buffers(), values, strict=True):
-        if not torch.equal(buffer, value):
-            buffer.copy_(value)
+        restore_buffers(network, buffers)
 
 
 def _is_random(network: nn.Module) -> bool:
     return network.training and any(
         isinstance(module, nn.Dropout) and module.p > 0 for module in network.modules()
     )
-
-
-def _like(value: Tensor | None, count: int, differentiable: bool) -> Tensor | None:
-    """Zeros for so many rows of an argument."""
-    if value is None:
-        return None
-    zeros = torch.zeros(count, *value.shape[1:], dtype=value.dtype, device=value.device)
-    return zeros.requires_grad_(differentiable and value.requires_grad)

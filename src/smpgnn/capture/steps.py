@@ -7,13 +7,13 @@ does not fit runs eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from smpgnn.capture.graphs import uninitialised_memory
 from smpgnn.capture.padded import Capacity, PaddedStore
 from smpgnn.capture.rows import LocalAxes, NodeAxes, OneHotAxes, RowAxes
 from smpgnn.contexts.index import ContextIndex
@@ -91,7 +91,7 @@ class CapturedFunction:
     def __call__(self, graphs: Tensor) -> Any:
         """The result for these graphs; gradients are set as the function sets them."""
         if self._cuda_graph is None:
-            with _uninitialised_memory():
+            with uninitialised_memory():
                 self._cuda_graph = self._capture()
         self._graphs[: graphs.numel()].copy_(graphs, non_blocking=True)
         if graphs.numel() < self._graphs.numel():
@@ -126,15 +126,3 @@ class CapturedFunction:
         found = [(parameter, parameter.grad) for parameter in self.modules.parameters()]
         self._gradients = found if any(grad is not None for _, grad in found) else []
         return graph
-
-
-@contextmanager
-def _uninitialised_memory() -> Iterator[None]:
-    """Deterministic algorithms fill fresh memory, which would cost a pass over each tensor."""
-    settings: Any = torch.utils.deterministic
-    before = settings.fill_uninitialized_memory
-    settings.fill_uninitialized_memory = False
-    try:
-        yield
-    finally:
-        settings.fill_uninitialized_memory = before

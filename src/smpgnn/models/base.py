@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from smpgnn.capture.pause import padded_call
 from smpgnn.config.network import LayerOptions, NetworkOptions
 from smpgnn.config.settings import refuse_unknown, settings, with_values
 from smpgnn.errors import InputError
@@ -80,14 +81,23 @@ class Network(nn.Module):
             on_contexts=self.on_contexts,
         )
 
-    def _replayed(self, edge_index: Any, *arguments: Any) -> Any:
-        """The result of a call from its CUDA graphs; None: run eagerly (`smpgnn.capture.calls`)."""
-        if torch.compiler.is_compiling() or not getattr(edge_index, "is_cuda", False):
+    def _replayed(
+        self, edge_index: Any, x: Any, edge_attr: Any, batch: Any, *counts: int | None
+    ) -> Any:
+        """The result of a call from CUDA graphs or on a padded batch (`smpgnn.capture`).
+
+        None: run eagerly.
+        """
+        if torch.compiler.is_compiling():
+            return None
+        padded = padded_call(edge_index)
+        if padded is not None:
+            return padded(self, x, edge_attr)
+        if not getattr(edge_index, "is_cuda", False):
             return None
         from smpgnn.capture.calls import replayed
 
-        x, *others = arguments
-        return replayed(self, x, edge_index, *others)
+        return replayed(self, x, edge_index, edge_attr, batch, *counts)
 
 
 def _own_arguments(layer: type[SMPLayer]) -> list[str]:
