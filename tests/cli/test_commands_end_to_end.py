@@ -60,8 +60,9 @@ def test_training_says_what_it_does(home: Path, tmp_path: Path) -> None:
     left_out = "2 rows left out, the first at line 2: the text is not a SMILES."
     assert notes[0] == f"{tmp_path / 'd.csv'}: {left_out}"
     assert notes[1] == "Graphs: 30 training, 4 validation, 4 test."
-    assert notes[2].startswith("epoch 1/2  loss ")
-    assert len(notes) == 4
+    assert re.fullmatch(r"Training on .+, \d+ threads?\.", notes[2])
+    assert notes[3].startswith("epoch 1/2  loss ")
+    assert len(notes) == 5
     found = done("train", "molecules", "--output", run, "--resume")
     assert "Test rmse" in found.out
     assert "epoch" not in found.err

@@ -9,8 +9,9 @@ from fuzz.program import MEMORY, Outcome
 
 #: Lines that may accompany an error: notes on input and progress.
 _NOTES = re.compile(
-    r"^Graphs: |^Downloading |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not|"
-    r"as node|skipped|was started by an older version|^The model is chosen by its log loss\.$|"
+    r"^Graphs: |^Training on |^Downloading |left out|per second$|^epoch \d+/|^$|"
+    r"^smpgnn: interrupted|could not|as node|skipped|was started by an older version|"
+    r"^The model is chosen by its log loss\.$|"
     r"^The (validation|test) split has only one class of "
 )
 _LONGEST = 3000

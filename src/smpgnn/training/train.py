@@ -19,7 +19,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError, Terminated
 from smpgnn.threads import suitable_threads
-from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
+from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
@@ -94,7 +94,8 @@ def _train(
 
     saved_data = folder.read_data() if resume else None
     if prepared is None:
-        prepared = prepare(options, saved_data, old=resume and saved_data is None)
+        with stage("reading the data", quiet=quiet or not first):
+            prepared = prepare(options, saved_data, old=resume and saved_data is None)
     elif saved_data is not None and first:
         saved_data.check(prepared.content(options.task_name()))
     if first and not quiet:
@@ -102,7 +103,8 @@ def _train(
             print(note, file=sys.stderr)
         if resume and saved_data is None and prepared.own is not None:
             print(folder.no_split(), file=sys.stderr)
-    options = _fit_memory(options, prepared, device)
+    with stage("measuring the memory of a step", quiet=quiet or not first):
+        options = _fit_memory(options, prepared, device)
     if device.type == "cpu" and options.devices * options.nodes == 1:
         locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
     if resume and prepared.own is not None and folder.model.exists():
