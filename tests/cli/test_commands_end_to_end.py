@@ -61,8 +61,9 @@ def test_training_says_what_it_does(home: Path, tmp_path: Path) -> None:
     assert notes[0] == f"{tmp_path / 'd.csv'}: {left_out}"
     assert notes[1] == "Target 'size': numbers from 1.5 to 9, median 5.25."
     assert notes[2] == "Graphs: 30 training, 4 validation, 4 test."
-    assert notes[3].startswith("epoch 1/2  loss ")
-    assert len(notes) == 5
+    assert re.fullmatch(r"Training on .+, \d+ threads?\.", notes[3])
+    assert notes[4].startswith("epoch 1/2  loss ")
+    assert len(notes) == 6
     found = done("train", "molecules", "--output", run, "--resume")
     assert "Test rmse" in found.out
     assert "epoch" not in found.err

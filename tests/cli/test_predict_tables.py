@@ -92,11 +92,11 @@ def test_the_table_is_streamed_and_pieces_do_not_matter(
         whole_write(self, frame)
 
     def stream(path: Path, **options: Any) -> Iterator[pd.DataFrame]:
-        return whole_stream(path, chunk_rows=5, **options)
+        return whole_stream(path, **{**options, "chunk_rows": 5})
 
     monkeypatch.setattr(table_writer.AtomicCsvWriter, "write", write)
     monkeypatch.setattr(tables, "stream_table", stream)
-    monkeypatch.setattr(predict, "BATCH_ROWS", 30)
+    monkeypatch.setattr(predict, "BATCH_ROWS", {"cpu": 30})
     found = predicted(size_run, data)
     assert pieces == [5, 5, 2]
     pd.testing.assert_frame_equal(found, expected, rtol=1e-4)

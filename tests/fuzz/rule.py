@@ -9,7 +9,8 @@ from fuzz.program import MEMORY, Outcome
 
 #: Lines that may accompany an error: notes on input and progress.
 _NOTES = re.compile(
-    r"^Graphs: |^Downloading |left out|per second$|^epoch \d+/|^$|^smpgnn: interrupted|could not|"
+    r"^Graphs: |^Training on |^Downloading |left out|per second$|^epoch \d+/|^$|"
+    r"^smpgnn: interrupted|could not|"
     r"^Search in |^  [a-z_]+: |^trial \d+: |"
     r"as node|skipped|was started by an older version|^The model is chosen by its log loss\.$|"
     r"^The (validation|test) split has only one class of |^Target '|^Standardised: |^Replicates: |"

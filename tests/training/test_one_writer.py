@@ -46,7 +46,8 @@ def test_of_two_starts_at_once_one_trains(tmp_path: Path) -> None:
         assert "Traceback" not in err
         if status == 2:
             assert out == ""
-            errors = [line for line in err.splitlines() if not line.startswith("Graphs: ")]
+            notes = ("Graphs: ", "Training on ")
+            errors = [line for line in err.splitlines() if not line.startswith(notes)]
             assert len(errors) == 1
             assert CLAIMED in errors[0] or "already contains a run" in errors[0]
     assert [line["epoch"] for line in lines(folder)] == [1, 2, 3]

@@ -128,10 +128,11 @@ def add_table_format(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: detected")
 
 
-def add_device(parser: Parser) -> None:
-    """Add --device in a group."""
-    add = parser.add_argument_group("hardware").add_argument
-    add("--device", choices=DEVICES, default="auto", help="where to run")
+def add_device(parser: Parser) -> argparse._ArgumentGroup:
+    """Add --device in a group, and return the group."""
+    group = parser.add_argument_group("hardware")
+    group.add_argument("--device", choices=DEVICES, default="auto", help="where to run")
+    return group
 
 
 def add_options(parser: Parser, kind: type[TrainOptions]) -> dict[str, argparse._ArgumentGroup]:

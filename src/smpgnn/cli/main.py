@@ -21,6 +21,7 @@ from smpgnn.cli.tune import add_tune
 from smpgnn.errors import InputError, Terminated, one_sentence
 from smpgnn.files import discard_unfinished
 from smpgnn.paper.cli import add_paper
+from smpgnn.threads import short_waits
 
 
 def build_parser() -> Parser:
@@ -61,6 +62,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # file names may contain characters that the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
+    short_waits()
     try:
         with interrupts.raising():
             status = _status(sys.argv[1:])

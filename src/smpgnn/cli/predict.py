@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from smpgnn.cli.arguments import Parser, add_device, add_table_format
+from smpgnn.cli.arguments import Parser, add_device, add_table_format, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
 
@@ -28,7 +28,13 @@ def add_predict(verbs: Any) -> None:
         type=float,
         help="add intervals that contain this share of the targets, such as 0.9",
     )
-    add_device(parser)
+    add_device(parser).add_argument(
+        "--processes",
+        metavar="N",
+        type=whole_number(1, 1000),
+        default=0,
+        help="processes for a table of SMILES; default: one per idle processor for long tables",
+    )
     parser.set_defaults(parser=parser, command=predict)
 
 
@@ -61,6 +67,7 @@ def predict(arguments: argparse.Namespace) -> int:
             arguments.output,
             smiles_column=arguments.smiles_column,
             separator=arguments.separator,
+            processes=arguments.processes,
             progress=show_rate("rows"),
         )
     else:

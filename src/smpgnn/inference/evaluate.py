@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, encode_targets, make_spec
 from smpgnn.errors import InputError
-from smpgnn.inference.predict import BATCH_ROWS, Model
+from smpgnn.inference.predict import Model, batch_rows
 from smpgnn.training.evaluation import evaluate_store
 from smpgnn.training.own_data import left_out
 from smpgnn.training.own_task import exact_targets
@@ -67,9 +67,9 @@ def evaluate_graphs(model: Model, graphs: list[Any]) -> dict[str, float]:
 
 def _metrics(model: Model, store: GraphStore) -> dict[str, float]:
     store = model.encoded(store)
-    return evaluate_store(
-        model.network, model.task, store, 128, model.device, batch_rows=BATCH_ROWS
-    )
+    rows = batch_rows(model.device)
+    with model.threads():
+        return evaluate_store(model.network, model.task, store, 128, model.device, batch_rows=rows)
 
 
 def target_spec(task: Task) -> TargetSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.pieces import in_pieces
+from smpgnn.inference.processes import PIECE_ROWS, predicted
+from smpgnn.threads import suitable_threads
 from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
@@ -29,8 +32,13 @@ if TYPE_CHECKING:
     from smpgnn.data.molecules import MoleculeTable
     from smpgnn.data.tables import Table
 
-#: Rows of contexts that are computed at a time.
-BATCH_ROWS = 400_000
+#: Rows of contexts that are computed at a time: on a CPU as many as fit its cache.
+BATCH_ROWS = {"cpu": 30_000, "cuda": 400_000}
+
+
+def batch_rows(device: torch.device) -> int:
+    """Rows of contexts that are computed at a time on a device."""
+    return BATCH_ROWS.get(device.type, BATCH_ROWS["cuda"])
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,12 @@ class Model:
     @property
     def task(self) -> Task:
         return self.saved.task
+
+    def threads(self) -> AbstractContextManager[None]:
+        """Run with suitable threads inside, if this is a processor."""
+        if self.device.type != "cpu":
+            return nullcontext()
+        return suitable_threads(BATCH_ROWS["cpu"] * self.saved.spec.options.hidden_channels)
 
     @property
     def reads_smiles(self) -> bool:
@@ -116,10 +130,13 @@ class Model:
 
     def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
         """Predictions for SMILES, one row each."""
+        return self.predict_molecules(self.featurize(smiles), len(smiles))
+
+    def predict_molecules(self, table: MoleculeTable, count: int) -> pd.DataFrame:
+        """Predictions for `count` rows, of which `table` has the molecules."""
         import pandas as pd
 
-        table = self.featurize(smiles)
-        rows: list[list[Any]] = [[None] * len(self.columns) for _ in smiles]
+        rows: list[list[Any]] = [[None] * len(self.columns) for _ in range(count)]
         if len(table.store):
             found = self._rows(table.store)
             for row, values in zip(table.index.tolist(), found, strict=True):
@@ -137,10 +154,15 @@ class Model:
     def _rows(self, store: GraphStore) -> list[list[Any]]:
         """The values of `columns` for each graph (or node)."""
         store = self.encoded(store)
+        with self.threads():
+            return self._predicted_rows(store)
+
+    def _predicted_rows(self, store: GraphStore) -> list[list[Any]]:
         rows: list[list[Any]] = []
         nothing = [None] * (len(self.columns) - 1)
         sizes = store.num_nodes.tolist()
-        for piece in in_pieces(store.to(self.device), self.saved.spec, BATCH_ROWS, self._run):
+        most = batch_rows(self.device)
+        for piece in in_pieces(store.to(self.device), self.saved.spec, most, self._run):
             if piece.result is None:
                 nodes = self.saved.spec.level == "node"
                 count = sum(sizes[graph] if nodes else 1 for graph in piece.graphs)
@@ -238,11 +260,13 @@ def predict_table(
     *,
     smiles_column: str | None = None,
     separator: str | None = None,
+    processes: int = 0,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Written:
     """Predict for a table of SMILES of any length, piece by piece.
 
-    Writes all columns of the input, then the predictions, then `error`.
+    Writes all columns of the input, then the predictions, then `error`. With `processes=0` long
+    tables use all idle processors.
     """
     import pandas as pd
 
@@ -255,12 +279,12 @@ def predict_table(
     new = free_names(model.columns, names)
     rows = failed = 0
     with AtomicCsvWriter(output, [*names, *new]) as writer:
-        for chunk in stream_table(path, separator=separator):
-            predicted = model.predict_smiles(chunk[column].tolist())
-            failed += int(predicted["error"].notna().sum())
+        chunks = stream_table(path, separator=separator, chunk_rows=PIECE_ROWS)
+        for chunk, found in predicted(model, chunks, column, processes):
+            failed += int(found["error"].notna().sum())
             rows += len(chunk)
-            predicted.index, predicted.columns = chunk.index, pd.Index(new)
-            writer.write(pd.concat([chunk, predicted], axis=1))
+            found.index, found.columns = chunk.index, pd.Index(new)
+            writer.write(pd.concat([chunk, found], axis=1))
             progress(rows)
     renamed = tuple(name for name, usual in zip(new, model.columns, strict=True) if name != usual)
     return Written(rows, failed, tuple(new), renamed)

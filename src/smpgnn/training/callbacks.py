@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytorch_lightning as pl
@@ -19,6 +21,7 @@ from smpgnn.errors import InputError, Terminated
 from smpgnn.files import replacing
 from smpgnn.training.memory import peak_mib, reset_peak
 from smpgnn.training.module import GraphModule
+from smpgnn.training.provenance import device_name
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, save_model
 
@@ -160,6 +163,17 @@ class Terminator(pl.Callback):
         raise Terminated
 
 
+@contextlib.contextmanager
+def stage(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal what happens inside, and remove it afterwards."""
+    console = Console(file=sys.stderr)
+    if quiet or not console.is_terminal:
+        yield
+        return
+    with console.status(f"{text} …"):
+        yield
+
+
 class ProgressLine(pl.Callback):
     """One progress bar for the whole run, with loss, validation metric and remaining time.
 
@@ -183,8 +197,16 @@ class ProgressLine(pl.Callback):
         steps = int(trainer.num_training_batches)
         total, done = steps * int(trainer.max_epochs or 0), steps * trainer.current_epoch
         self.bar.update(self.task, total=total, completed=done)
-        if trainer.is_global_zero and self.console.is_terminal:
+        if not trainer.is_global_zero:
+            return
+        note = f"training on {device_name(pl_module.device)}"
+        if pl_module.device.type == "cuda":
+            note += "; kernels are compiled first"
+        if self.console.is_terminal:
+            self.bar.update(self.task, note=note)
             self.bar.start()
+        else:
+            self.console.print(f"{note[0].upper()}{note[1:]}.", highlight=False, soft_wrap=True)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any

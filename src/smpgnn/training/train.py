@@ -19,7 +19,8 @@ from pytorch_lightning.loggers import Logger
 
 from smpgnn.config.options import TableOptions, TrainOptions
 from smpgnn.errors import InputError, Terminated
-from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator
+from smpgnn.threads import suitable_threads
+from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.loggers import run_logger
 from smpgnn.training.member_plan import members
@@ -39,6 +40,7 @@ from smpgnn.training.processes import (
 )
 from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.resume import check_checkpoint, damaged
+from smpgnn.training.row_counts import context_rows
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 
@@ -120,7 +122,8 @@ def _train(
 
     saved_data = folder.read_data() if resume else None
     if prepared is None:
-        prepared = prepare(options, saved_data, old=resume and saved_data is None)
+        with stage("reading the data", quiet=quiet or not first):
+            prepared = prepare(options, saved_data, old=resume and saved_data is None)
     elif saved_data is not None and first:
         saved_data.check(prepared.content(options.task_name()))
     if first and not quiet:
@@ -128,7 +131,10 @@ def _train(
             print(note, file=sys.stderr)
         if resume and saved_data is None and prepared.own is not None:
             print(folder.no_split(), file=sys.stderr)
-    options = _fit_memory(options, prepared, device)
+    with stage("measuring the memory of a step", quiet=quiet or not first):
+        options = _fit_memory(options, prepared, device)
+    if device.type == "cpu" and options.devices * options.nodes == 1:
+        locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
     if resume and prepared.own is not None and folder.model.exists():
         # the run goes on with its loss and metrics, also if the defaults have changed since
         prepared = replace(prepared, task=load_model(folder.model).task)
@@ -204,6 +210,16 @@ def _train_members(
     return Result(
         folder.path, saved, 0, found.validation, found.test, seconds, found.sd, found.alone
     )
+
+
+def _values_per_step(options: TrainOptions, prepared: Prepared) -> float:
+    """About how many numbers the rows of a batch have; a network without contexts has fewer."""
+    store, spec = prepared.splits.train, prepared.spec
+    rows = context_rows(store.num_nodes, spec).double().mean().item()
+    rows *= min(options.batch_size, len(store))
+    if options.batch_rows:
+        rows = min(rows, options.batch_rows)
+    return rows * spec.options.hidden_channels
 
 
 def _fit_memory(options: TrainOptions, prepared: Prepared, device: torch.device) -> TrainOptions:

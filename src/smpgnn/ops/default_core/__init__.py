@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product
+from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     opaque,
@@ -137,14 +137,13 @@ class _DefaultCore(Function):
         relus = relu_table_sum(_table(u, edge, wa, wb, ba), wiring.lift, edge is not None)
         arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
         hidden = torch.addcmul(bu, arrived, br).index_select(0, wiring.layout.owner)
-        hidden.addmm_(u, wu).addmm_(relus, wr)
-        passed = None
+        times_into(hidden, u, wu, add=True)
+        times_into(hidden, relus, wr, add=True)
         if passes:
-            passed = wiring.lift.receive(u)
-            hidden.addmm_(passed, wm)
+            times_into(hidden, wiring.lift.receive(u), wm, add=True)
         hidden.relu_()
-        ctx.save_for_backward(u, edge, None, *weights, hidden, relus, passed)
-        new = torch.addmm(bv, hidden, wv)
+        ctx.save_for_backward(u, edge, None, *weights, hidden, relus)
+        new = times(hidden, wv, bv)
         return new.add_(u) if adds else new
 
     @staticmethod
@@ -178,20 +177,24 @@ class _DefaultCore(Function):
             biases = (d_ba, d_bu, d_br, d_bv)
             edges = None if edge is None else d_edge
             return du, edges, None, None, None, None, *matrices, *biases
-        hidden, relus, passed = rest
-        dt = torch.ops.aten.threshold_backward(grad @ wv.t(), hidden, 0)
+        hidden, relus = rest
+        dt = torch.ops.aten.threshold_backward(times(grad, wv.t()), hidden, 0)
         d_wv, d_bv = inner_product(hidden, grad), grad.sum(0)
         by_context = wiring.layout.plain[0](dt)
         d_wu, d_bu = inner_product(u, dt), by_context.sum(0)
         d_wr, d_br = inner_product(relus, dt), wiring.routes.arrived.to(u.dtype) @ by_context
-        d_wm = torch.zeros_like(wm) if passed is None else inner_product(passed, dt)
-        table = _table(u, edge, wa, wb, ba)
-        da, db, d_edge = relu_table_gradients(dt @ wr.t(), table, wiring.lift, edge is not None)
-        del table
-        du = dt @ wu.t()
-        du.addmm_(da, wa.t()).addmm_(db, wb.t())
-        if passed is not None:
-            du += wiring.lift.send(dt @ wm.t())
+        du, d_wm = times(dt, wu.t()), torch.zeros_like(wm)
+        if ctx.passes:
+            sent = wiring.lift.send(dt)
+            times_into(du, sent, wm.t(), add=True)
+            d_wm = inner_product(u, sent)
+            del sent
+        table, relus_grad = _table(u, edge, wa, wb, ba), times(dt, wr.t())
+        del dt
+        da, db, d_edge = relu_table_gradients(relus_grad, table, wiring.lift, edge is not None)
+        del table, relus_grad
+        times_into(du, da, wa.t(), add=True)
+        times_into(du, db, wb.t(), add=True)
         if ctx.adds:
             du += grad
         d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
@@ -203,8 +206,8 @@ def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -
     """The terms of the messages in one table: receivers, then senders, then edges."""
     rows = u.size(0)
     table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
-    torch.addmm(ba, u, wa, out=table[:rows])
-    torch.mm(u, wb, out=table[rows : 2 * rows])
+    times_into(table[:rows], u, wa, ba)
+    times_into(table[rows : 2 * rows], u, wb)
     if edge is not None:
         table[2 * rows :] = edge
     return table

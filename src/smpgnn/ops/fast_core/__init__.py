@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product
+from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     opaque,
@@ -50,7 +50,7 @@ class _FastCore(Function):
             out, s = kernel.fast_core(u, w4, w5, routes.tensors(), routes.padded)
         else:
             s = wiring.lift.receive(u)
-            out = (u @ w4).mul_(s @ w5).add_(s).add_(u)
+            out = times(u, w4).mul_(times(s, w5)).add_(s).add_(u)
         ctx.save_for_backward(u, w4, w5, s)
         return out
 
@@ -71,7 +71,7 @@ class _FastCore(Function):
                 grad, u, s, w4, w5, routes.tensors(), owner, routes.padded
             )
             return du, *slopes.to(w4.dtype).unbind(0), None
-        at_p, at_q = grad * (s @ w5), grad * (u @ w4)
-        du = torch.addmm(grad, at_p, w4.t())
-        du += wiring.lift.send(torch.addmm(grad, at_q, w5.t()))
+        at_p, at_q = times(s, w5).mul_(grad), times(u, w4).mul_(grad)
+        du = times_into(wiring.lift.send(times(at_q, w5.t()).add_(grad)), at_p, w4.t(), add=True)
+        du += grad
         return du, inner_product(u, at_p), inner_product(s, at_q), None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product
+from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     opaque,
@@ -84,7 +84,7 @@ class _SetLinear(Function):
         base, mine = both.chunk(2, dim=1)
         out = (base - center.to(matrix.dtype) @ matrix).index_select(0, layout.owner)
         out.index_add_(0, layout.own, mine)
-        return out.addmm_(rows, matrix), None
+        return times_into(out, rows, matrix, add=True), None
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _terms: None) -> Any:
@@ -105,7 +105,7 @@ class _SetLinear(Function):
                 grad, rows, matrix, center, *layout.small
             )
         else:
-            dx = grad @ matrix.t() if ctx.needs_input_grad[0] else None
+            dx = times(grad, matrix.t()) if ctx.needs_input_grad[0] else None
             d_both = torch.cat([layout.plain[0](grad), grad.index_select(0, layout.own)], dim=1)
             slope = inner_product(rows, grad)
             slope -= torch.outer(center.to(slope.dtype), d_both[:, :width].sum(0))
