@@ -4,8 +4,8 @@
 
 chemprop has an environment of its own (`pip install torch chemprop==2.3.1`), with the package
 `cuik_molmaker_pin` for its fast featuriser. Both tools train for one epoch with their defaults, on
-the lipophilicity of 4,200 molecules (`molecules/lipophilicity.csv` in the folder `SMPGNN_DATA`), and
-predict for the same table. The commands alternate. The time is that of the processor, for all
+the lipophilicity of 4,200 molecules (`molecules/lipophilicity.csv` in the folder `SMPGNN_DATA`),
+and predict for the same table. The commands alternate. The time is that of the processor, for all
 processes of a command, because it depends less on what else the machine does; the time to start is
 that of a table of 20 rows, and is left out of the rate.
 """
@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -85,8 +85,8 @@ def measure(chemprop: Path, data: Path, folder: Path, repeat: int) -> list[Row]:
     table = pd.read_csv(data)
     few = folder / "few.csv"
     table[:_FEW].to_csv(few, index=False)
-    ours = [sys.executable, "-m", "smpgnn"]
-    train = {
+    ours: list[str | Path] = [sys.executable, "-m", "smpgnn"]
+    train: dict[str, list[str | Path]] = {
         "ours": [*ours, "train", "molecules", data, "--targets", TARGET, "--device", "cpu"],
         "chemprop": [
             chemprop, "train", "--data-path", data, "-s", "smiles", "--target-columns", TARGET,
@@ -102,12 +102,12 @@ def measure(chemprop: Path, data: Path, folder: Path, repeat: int) -> list[Row]:
             for count in (1, 3)
         ]  # fmt: skip
         epochs[name] = (seconds[1] - seconds[0]) / 2
-    theirs = [
+    theirs: list[str | Path] = [
         chemprop, "predict", "-s", "smiles", "--accelerator", "cpu",
         "--model-paths", folder / "chemprop1/model_0/best.pt", "--preds-path", folder / "c.csv",
     ]  # fmt: skip
     ours += ["predict", folder / "ours1", "-o", folder / "o.csv", "--device", "cpu"]
-    tools = {
+    tools: dict[str, Callable[[Path], list[str | Path]]] = {
         "smpgnn": lambda path: [*ours, path, "--processes", "1"],
         "smpgnn, 2 processes": lambda path: [*ours, path, "--processes", "2"],
         "chemprop": lambda path: [*theirs, "--test-path", path],

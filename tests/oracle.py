@@ -29,6 +29,7 @@ from smpgnn.layers import (
 )
 from smpgnn.models import SMP, MultiTaskSMP
 from smpgnn.models.backbone import Backbone
+from smpgnn.models.global_features import GlobalFeatures
 from smpgnn.pooling import (
     GraphExtractor,
     NodeExtractor,
@@ -340,7 +341,23 @@ def contexts(backbone: Backbone, graphs: Sequence[DenseGraph]) -> Iterator[list[
         yield us
 
 
-def smp(model: SMP, graphs: Sequence[DenseGraph], reduction: str = "") -> Tensor:
+def global_features(module: GlobalFeatures, u: Tensor) -> Tensor:
+    """The features of graphs in standard deviations from their mean; 0 where unknown."""
+    rows = [
+        [
+            0.0 if value != value else min(max((value - mean) / scale, -10.0), 10.0)
+            for value, mean, scale in zip(
+                row, module.mean.tolist(), module.scale.tolist(), strict=True
+            )
+        ]
+        for row in u.tolist()
+    ]
+    return torch.tensor(rows, dtype=u.dtype).reshape(u.shape)
+
+
+def smp(
+    model: SMP, graphs: Sequence[DenseGraph], reduction: str = "", u: Tensor | None = None
+) -> Tensor:
     """The network of the left architecture figure: [B, out], or [N, out] for nodes."""
     sums: list[Tensor] = []
     for number, us in enumerate(contexts(model.backbone, graphs)):
@@ -357,7 +374,15 @@ def smp(model: SMP, graphs: Sequence[DenseGraph], reduction: str = "") -> Tensor
             else [s + share * v for s, v in zip(sums, here, strict=True)]
         )
     h = torch.stack(sums) if model.level == "graph" else torch.cat(sums)
-    return linear(model.out, h + linear(model.head, h).clamp(min=0))
+    given = h
+    if u is not None:
+        of_graphs = global_features(model.globals, u)
+        if model.level == "node":
+            of_graphs = torch.cat(
+                [f.expand(g.num_nodes, -1) for f, g in zip(of_graphs, graphs, strict=True)]
+            )
+        given = torch.cat([h, of_graphs], dim=1)
+    return linear(model.out, h + linear(model.head, given).clamp(min=0))
 
 
 def gru_step(cell: nn.GRUCell, value: Tensor, state: Tensor) -> Tensor:

@@ -62,8 +62,13 @@ def train(
         chosen = paper_preset(chosen)
     labels = _table_of(options)
     chosen = with_values(chosen, options, "train")
+    named = {*options, *(PAPER[task] if preset else ())}
     if resume:
-        chosen = resumed_options(chosen, {*options, *(PAPER[task] if preset else ())})
+        chosen = resumed_options(chosen, named)
+    elif getattr(chosen, "from_run", ""):
+        from smpgnn.training.start import with_start
+
+        chosen = with_start(chosen, named)
     parts = {"train": train, "val": val, "test": test}
     chosen, prepared = _with_data(chosen, data, parts, options, labels, resume)
     given = None

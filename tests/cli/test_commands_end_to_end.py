@@ -52,7 +52,10 @@ def test_training_says_what_it_does(home: Path, tmp_path: Path) -> None:
     assert re.fullmatch(
         r"Test rmse \d+\.\d{4}  validation \d+\.\d{4}  best epoch \d  \d+ s\n"
         r" +rmse +mae +mse +r2 +pearson +spearman\n"
-        r"validation( +-?\d+\.\d{4}){6}\ntest {6}( +-?\d+\.\d{4}){6}\n"
+        r"validation {21}( +-?\d+\.\d{4}){6}\ntest {27}( +-?\d+\.\d{4}){6}\n"
+        r"validation, gradient boosting( +-?\d+\.\d{4}){6}\n"
+        r"test, gradient boosting {6}( +-?\d+\.\d{4}){6}\n"
+        r".* is ahead of .* on the test rows: .*\. The validation rows .*\.\n"
         r"Run folder: \S+run\n",
         found.out,
     )

@@ -36,8 +36,8 @@ def test_help_shows_an_example(words: list[str]) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_help_lists_every_setting_with_its_default(task: str) -> None:
     text = done("train", task, "--help-all").out
-    for name in settings(TASKS[task]):
-        assert ("path" if name == "path" else flag(name)) in text
+    for name, setting in settings(TASKS[task]).items():
+        assert ("path" if name == "path" else setting.option) in text
     assert f"(default: {TASKS[task]().batch_size})" in text
 
 
@@ -60,12 +60,12 @@ def test_help_of_molecules_starts_with_what_a_chemist_sets() -> None:
     groups = groups_of(found)
     assert list(groups) == TITLES
     assert groups["data"] == [
-        "path", "--smiles-column", "--standardize", "--replicates", "--targets", "--task",
-        "--log-target", "--split", "--split-time", "--split-column", "--split-fractions",
+        "path", "--smiles-column", "--descriptors", "--standardize", "--replicates", "--targets",
+        "--task", "--log-target", "--split", "--split-time", "--split-column", "--split-fractions",
     ]  # fmt: skip
-    assert groups["training run"][:8] == [
-        "--metric", "--folds", "--ensemble", "--calibration", "--epochs", "--patience", "--seed",
-        "--output",
+    assert groups["training run"][:9] == [
+        "--from", "--metric", "--folds", "--ensemble", "--calibration", "--epochs", "--patience",
+        "--seed", "--output",
     ]  # fmt: skip
     assert groups["network"][0] == "--model"
     assert {"--lr", "--batch-size"} <= set(groups["optimiser"])
@@ -86,9 +86,9 @@ def test_help_is_short_and_help_all_is_complete(task: str) -> None:
     assert list(groups_of(short)) == list(groups_of(whole)) == TITLES
     assert len(set(every)) == len(every)  # each in one group
     known = settings(TASKS[task]).values()
-    wanted = {"path" if s.name == "path" else flag(s.name) for s in known}
+    wanted = {"path" if s.name == "path" else s.option for s in known}
     assert wanted <= set(every)
-    hidden = {flag(setting.name) for setting in known if setting.advanced}
+    hidden = {setting.option for setting in known if setting.advanced}
     assert hidden
     assert set(few) == set(every) - hidden
     parser = build_parser()
@@ -97,10 +97,6 @@ def test_help_is_short_and_help_all_is_complete(task: str) -> None:
     named = {name for action in parser._actions for name in action.option_strings}
     assert set(every) - {"path"} <= named
     assert sum(len(group._group_actions) for group in parser._action_groups) == len(every)
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def test_advanced_options_still_parse() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smpgnn.data import molecule_splits
+from smpgnn.data.molecule_features import morgan_bits
 from smpgnn.data.molecule_splits import (
     butina_clusters,
     butina_split,
@@ -77,7 +78,7 @@ def test_clusters_are_those_of_rdkit(cutoff: float, monkeypatch: pytest.MonkeyPa
         distances += [1 - value for value in similar]
     wanted = Butina.ClusterData(distances, len(found), cutoff, isDistData=True)  # type: ignore[no-untyped-call]
     monkeypatch.setattr(molecule_splits, "_BLOCK", 8)  # several blocks
-    clusters = butina_clusters(molecule_splits._fingerprints(SMILES), cutoff)
+    clusters = butina_clusters(morgan_bits(SMILES), cutoff)
     groups = {tuple(np.flatnonzero(clusters == number)) for number in range(clusters.max() + 1)}
     assert groups == {tuple(sorted(members)) for members in wanted}
 
@@ -88,7 +89,7 @@ def test_butina_split_keeps_clusters_and_molecules_together(seed: int) -> None:
     split = butina_split(smiles, (0.6, 0.2, 0.2), seed)
     molecule, first = molecule_groups(smiles)
     assert_apart(sides(split, [str(number) for number in molecule]))
-    clusters = butina_clusters(molecule_splits._fingerprints(first), molecule_splits.BUTINA_CUTOFF)
+    clusters = butina_clusters(morgan_bits(first), molecule_splits.BUTINA_CUTOFF)
     assert_apart(sides(split, [str(number) for number in clusters[molecule]]))
 
 

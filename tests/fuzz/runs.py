@@ -53,6 +53,9 @@ def _use(random: Random, which: str, task: str, files: dict[str, bytes], data: s
         resume = (*resume, "--devices", "1", "--nodes", "1")
     if which in ("last.ckpt", "config.yaml", "metrics.csv") and random.random() < 0.7:
         return Case(resume, files, ("run",), trains=trains)
+    if which == "domain.safetensors":
+        words = ("predict", "run", data, "--domain", "-o", "out.csv")
+        return Case(words, files, ("out.csv",))
     what = random.random()
     if what < 0.35:
         return Case(("info", "run"), files)
@@ -103,12 +106,14 @@ def _json(content: Any) -> bytes:
 
 
 def _header(random: Random, data: bytes) -> bytes:
-    """A model whose header is valid JSON with other values."""
+    """A model, or fingerprints, whose header is valid JSON with other values."""
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     header["__metadata__"] = sealed_metadata(header["__metadata__"])
     what = random.random()
-    if what < 0.75:  # spec, task and source, which are JSON inside of JSON
+    if (
+        what < 0.75 and "content" in header["__metadata__"]
+    ):  # spec, task and source, which are JSON inside of JSON
         content = json.loads(header["__metadata__"]["content"])
         if random.random() < 0.3:
             key = random.choice(list(content["spec"]))

@@ -68,6 +68,7 @@ class OwnInput(SMP):
         batch_size: int | None = None,
         index: ContextIndex | None = None,
         reader: Reader | None = None,
+        u: Tensor | None = None,
     ) -> Tensor:
         """One row of `out_channels` numbers per graph or node; arguments as in `SMP`."""
         index = self.backbone.checked_index(
@@ -78,7 +79,13 @@ class OwnInput(SMP):
         for draw in range(draws):
             extended = self.extend(index, draw)
             out = super().forward(
-                x, topology.edge_index, edge_attr, topology.batch, index=extended, reader=reader
+                x,
+                topology.edge_index,
+                edge_attr,
+                topology.batch,
+                index=extended,
+                reader=reader,
+                u=u,
             )
             total = out if total is None else total + out
         assert total is not None

@@ -121,6 +121,7 @@ class PaddedStore:
         self.y_node = None if store.y_node is None else _padded(store.y_node.float(), torch.nan)
         self.weight = None if store.weight is None else _padded(store.weight.float(), 0.0)
         self.side = None if store.side is None else _padded(store.side, 0)
+        self.u = None if store.u is None else _padded(store.u.float(), 0.0)
         # The same in all batches: the edges are sorted by receiver.
         self._edge_order = torch.arange(capacity.sizes["edge"], device=store.device)
         self._small_edge_order = self._edge_order.int()
@@ -193,6 +194,7 @@ class PaddedStore:
             y_node=_rows(self.y_node, nodes.place),
             weight=_rows(self.weight, slots[:-1]),
             side=_rows(self.side, slots[:-1]),
+            u=_rows(self.u, slots),  # the network reads those of the padding graph, too
         )
         return flat, index
 

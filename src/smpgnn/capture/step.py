@@ -307,6 +307,8 @@ def _check(network: Any) -> None:
         reason = "first_rows or features='both'"
     elif any(isinstance(module, PooledNodeExtractor) for module in network.modules()):
         reason = "pooling by an aggregation of PyTorch Geometric"
+    elif getattr(network, "globals", None) is not None:
+        reason = f"global_channels={network.globals.channels}"
     if reason:
         raise InputError(f"model: {name} with {reason} cannot be captured: call the step itself.")
 

@@ -186,8 +186,7 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
             arguments["choices"] = setting.choices
             text += f": {', '.join(setting.choices)}"
     text += _shown_default(setting.default)
-    name = "--" + setting.name.replace("_", "-")
-    return group.add_argument(name, help=text.replace("%", "%%"), **arguments)
+    return group.add_argument(setting.option, help=text.replace("%", "%%"), **arguments)
 
 
 def _shown_default(value: Any) -> str:

@@ -67,6 +67,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: applies only to your own data: name them with --data.")
     model = load(arguments.run, arguments.device)
+    beside: dict[str, dict[str, float]] = {}
     if data:
         metrics, notes = evaluate_file(model, data, **table)
         for note in notes:
@@ -74,17 +75,28 @@ def evaluate(arguments: argparse.Namespace) -> int:
     else:
         metrics = _evaluate_test_split(model, arguments)
     sd = {name.removesuffix(_SD): metrics[name] for name in metrics if name.endswith(_SD)}
+    if not data:
+        beside = _baseline(arguments.run, "held-out folds" if sd else "test split")
     if arguments.json:
         print(json.dumps(metrics, indent=1))
     elif sd:
         rows = {"held-out folds, mean": metrics, "held-out folds, sd": sd}
-        print(metrics_table(model.task, rows))
+        print(metrics_table(model.task, {**rows, **beside}))
     elif model.task.metric_names:
-        print(metrics_table(model.task, {data or "test split": metrics}))
+        print(metrics_table(model.task, {data or "test split": metrics, **beside}))
     else:
         values = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         print(f"{data or 'test split'}: {values}")
     return 0
+
+
+def _baseline(run: str, rows: str) -> dict[str, dict[str, float]]:
+    """The metrics of the plain baseline of a run on its test rows, if it has one."""
+    from smpgnn.training.run_folder import RunFolder
+
+    record = RunFolder(run).read_record() if named(run) is None else {}
+    baseline = record.get("baseline") or {}
+    return {f"{rows}, {baseline['name']}": baseline["test"]} if "name" in baseline else {}
 
 
 def _evaluate_test_split(model: Model, arguments: argparse.Namespace) -> dict[str, float]:

@@ -92,6 +92,7 @@ def _model(path: Path, record: dict[str, Any]) -> None:
     """Print what a model is and, if the record of its run is known, its metrics."""
     with importing():
         from smpgnn.training.saved import load_model
+        from smpgnn.training.verdict import split_metrics, verdict
 
     saved = load_model(path)
     spec, network = saved.spec, saved.spec.options
@@ -102,11 +103,13 @@ def _model(path: Path, record: dict[str, Any]) -> None:
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
     if record and saved.task.metric_names:
-        print(metrics_table(saved.task, {name: record[name] for name in ("validation", "test")}))
+        print(metrics_table(saved.task, split_metrics(record)))
     elif record:
         for split in ("validation", "test"):
             values = "  ".join(f"{name} {value:.4f}" for name, value in record[split].items())
             print(f"{split:<11} {values}")
+    if record.get("baseline"):
+        print(verdict(record))
     if record:
         print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
         print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")

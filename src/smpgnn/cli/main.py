@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from smpgnn.cli import interrupts
 from smpgnn.cli.arguments import Parser
+from smpgnn.cli.embed import add_embed
 from smpgnn.cli.evaluate import add_evaluate
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.info import add_info
@@ -34,7 +35,8 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     parser.set_defaults(parser=parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
-    for add in (add_train, add_tune, add_evaluate, add_predict, add_explain, add_info, add_paper):
+    kinds = (add_train, add_tune, add_evaluate, add_predict, add_explain, add_embed, add_info)
+    for add in (*kinds, add_paper):
         add(verbs)
     return parser
 

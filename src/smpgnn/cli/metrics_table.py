@@ -45,6 +45,11 @@ def members_table(result: Result) -> str:
         rows |= {"held-out folds, mean": result.test, "held-out folds, sd": result.test_sd}
     elif result.test:
         rows |= {"test, mean of members": result.test_of_members, "test, ensemble": result.test}
+    baseline = result.baseline or {}
+    if "name" in baseline:
+        what = "held-out folds" if result.test_sd else "test"
+        rows |= {f"{part}, {baseline['name']}": baseline[key]
+                 for part, key in (("validation", "validation"), (what, "test"))}  # fmt: skip
     return metrics_table(result.saved.task, rows)
 
 

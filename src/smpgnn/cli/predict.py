@@ -28,6 +28,11 @@ def add_predict(verbs: Any) -> None:
         type=float,
         help="add intervals that contain this share of the targets, such as 0.9",
     )
+    output.add_argument(
+        "--domain",
+        action="store_true",
+        help="add the similarity to the nearest training molecule, and which one it is",
+    )
     add_device(parser).add_argument(
         "--processes",
         metavar="N",
@@ -59,6 +64,8 @@ def predict(arguments: argparse.Namespace) -> int:
     model = load(arguments.run, arguments.device)
     if arguments.interval is not None:
         model = model.with_interval(arguments.interval)
+    if arguments.domain:
+        model = model.with_domain()
     if model.reads_smiles:
         existing_file(arguments.data)
         written = predict_table(

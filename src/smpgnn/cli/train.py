@@ -126,6 +126,10 @@ def train(arguments: argparse.Namespace) -> int:
     if arguments.resume:
         options = resumed_options(options, named_options(arguments))
     else:
+        if getattr(options, "from_run", ""):
+            with importing():
+                from smpgnn.training.start import with_start
+            options = with_start(options, named_options(arguments))
         if not options.output:
             options = replace(options, output=default_output(options))
         if first:
@@ -135,6 +139,7 @@ def train(arguments: argparse.Namespace) -> int:
     # importing torch takes seconds, so all checks above come first
     with importing():
         from smpgnn.training.train import train_run
+        from smpgnn.training.verdict import split_metrics, verdict
 
     try:
         result = train_run(options, resume=arguments.resume)
@@ -149,6 +154,7 @@ def train(arguments: argparse.Namespace) -> int:
         task = result.saved.task
         if not result.best_epoch:
             print(members_table(result))
+            print(verdict(vars(result)), end="\n" if result.baseline else "")
             print(f"Run folder: {result.folder}")
             return 0
         values = [shown(part.get(task.monitor)) for part in (result.test, result.validation)]
@@ -157,6 +163,8 @@ def train(arguments: argparse.Namespace) -> int:
             f"best epoch {result.best_epoch}  {result.seconds:.0f} s"
         )
         if isinstance(options, TableOptions):
-            print(metrics_table(task, {"validation": result.validation, "test": result.test}))
+            record = vars(result)
+            print(metrics_table(task, split_metrics(record)))
+            print(verdict(record), end="\n" if result.baseline else "")
         print(f"Run folder: {result.folder}")
     return 0

@@ -276,6 +276,20 @@ class MoleculesOptions(TableOptions):
         ("keep", "mean"),
     )  # fmt: skip
     separator: str = option("", DATA, "separator of a CSV file; default: detected", advanced=True)
+    descriptors: tuple[str, ...] = option(
+        (), DATA, "features of whole molecules: rdkit (a set of descriptors) and names of columns"
+    )
+    from_run: str = option(
+        "", RUN, "start from the weights of a trained model: run folder or model file",
+        flag="--from",
+    )  # fmt: skip
+    freeze: bool = option(
+        False, RUN, "train only the head of the network (with --from)", advanced=True
+    )
+    baseline: bool = option(
+        True, RUN, "also fit boosted trees on fingerprints and descriptors, to compare with",
+        advanced=True,
+    )  # fmt: skip
     # own_terms improves results here but not on ZINC, whose atoms have few features:
     # docs/training.md
     network: NetworkOptions = nested(_MOLECULES, own_terms=True, extractor_channels=48)

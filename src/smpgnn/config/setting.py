@@ -30,13 +30,14 @@ def option(
     choices: tuple[str, ...] = (),
     *,
     advanced: bool = False,
+    flag: str = "",
     **bounds: float,
 ) -> Any:
     """A field of a dataclass with its help, choices and bounds: at_least, above, at_most, below.
 
-    Only `--help-all` shows an `advanced` one.
+    Only `--help-all` shows an `advanced` one. `flag` is its flag if it is not that of its name.
     """
-    about = {"group": group, "help": help, "choices": choices, "advanced": advanced}
+    about = {"group": group, "help": help, "choices": choices, "advanced": advanced, "flag": flag}
     return field(default=default, metadata={**about, "bounds": bounds})
 
 
@@ -55,7 +56,13 @@ class Setting:
     help: str = ""
     choices: tuple[str, ...] = ()
     advanced: bool = False
+    flag: str = ""
     bounds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def option(self) -> str:
+        """Its flag on the command line."""
+        return self.flag or "--" + self.name.replace("_", "-")
 
     def checked(self, value: Any, where: str) -> Any:
         """The value in the type of the setting; `where` names its origin in errors."""

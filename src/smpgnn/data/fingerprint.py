@@ -77,17 +77,17 @@ class Content:
 def smiles_fingerprint(
     smiles: Sequence[object],
     targets: Targets,
-    weight: Tensor | None = None,
-    weight_column: str = "",
+    more: Tensor | None = None,
+    more_columns: Sequence[str] = (),
 ) -> Fingerprint:
-    """The fingerprint of SMILES, targets and weights.
+    """The fingerprint of SMILES, targets and more columns: weights, descriptors.
 
-    Shapes: weight [rows, 1].
+    Shapes: more [rows, M].
     """
     texts = (text.strip().encode() if isinstance(text, str) else b"" for text in smiles)
-    columns = (*target_columns(targets.spec), *weight_columns(weight_column))
-    more = (part.double() for part in (targets.side, weight) if part is not None)
-    return _fingerprint("SMILES", columns, texts, _rows(torch.cat([targets.values, *more], dim=1)))
+    columns = (*target_columns(targets.spec), *more_columns)
+    rest = (part.double() for part in (targets.side, more) if part is not None)
+    return _fingerprint("SMILES", columns, texts, _rows(torch.cat([targets.values, *rest], dim=1)))
 
 
 def store_fingerprint(store: GraphStore, columns: Iterable[str] = ()) -> Fingerprint:
@@ -125,6 +125,11 @@ def target_columns(spec: TargetSpec) -> tuple[str, ...]:
 def weight_columns(name: str) -> tuple[str, ...]:
     """A description of the column of weights, if there is one."""
     return (f"weights '{name}'",) if name else ()
+
+
+def descriptor_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """Descriptions of the columns of descriptors."""
+    return tuple(f"descriptor '{name}'" for name in names)
 
 
 def _fingerprint(

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from smpgnn.data.molecule_features import morgan_bits
 from smpgnn.data.molecules import read_molecule, require_rdkit
 from smpgnn.data.splits import FRACTIONS, Rows, Split, cluster_split, group_rows
 from smpgnn.errors import InputError
@@ -18,7 +19,6 @@ from smpgnn.errors import InputError
 BUTINA_CUTOFF = 0.6
 #: Maximum number of different molecules to cluster; the time grows with its square.
 MAX_BUTINA = 20_000
-_RADIUS, _BITS = 2, 2048  # of Morgan fingerprints
 _BLOCK = 256  # molecules whose distances to all others are in memory at a time
 
 
@@ -92,7 +92,7 @@ def butina_groups(smiles: Sequence[str]) -> Rows:
             f"--split butina: clusters at most {MAX_BUTINA:,} different molecules, not "
             f"{len(different):,}: use --split scaffold."
         )
-    clusters = butina_clusters(_fingerprints(different), BUTINA_CUTOFF)
+    clusters = butina_clusters(morgan_bits(different), BUTINA_CUTOFF)
     return clusters[molecule]
 
 
@@ -131,19 +131,6 @@ def butina_clusters(bits: NDArray[np.uint8], cutoff: float) -> Rows:
                 number += 1
         order = order[cluster[order] < 0]
     return cluster
-
-
-def _fingerprints(smiles: Sequence[str]) -> NDArray[np.uint8]:
-    """Morgan fingerprints, [n, 2048] of 0 and 1."""
-    Chem = require_rdkit()
-    from rdkit.Chem import rdFingerprintGenerator
-
-    morgan: Any = rdFingerprintGenerator
-    generator = morgan.GetMorganGenerator(radius=_RADIUS, fpSize=_BITS)
-    bits = np.zeros((len(smiles), _BITS), dtype=np.uint8)
-    for number, text in enumerate(smiles):
-        bits[number] = generator.GetFingerprintAsNumPy(read_molecule(Chem, text)[0])
-    return bits
 
 
 def _scaffolds(smiles: Sequence[str]) -> list[str]:

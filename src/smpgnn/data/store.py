@@ -13,6 +13,8 @@ from torch import Tensor
 
 from smpgnn.errors import InputError
 
+#: Fields of a store with one row per node, edge or graph.
+_ROWS = ("x", "edge_attr", "y", "y_node", "weight", "side", "u")
 Sizes = Tensor | NDArray[np.integer[Any]] | Sequence[int]
 
 
@@ -22,7 +24,7 @@ class GraphBatch:
 
     Shapes: x [N, F] float, edge_index [2, E], edge_attr [E, D] float, batch [N];
     y [B, T] graph targets, y_node [N, T'] node targets (NaN: unknown); weight [B, 1] in the loss;
-    side [B, T] of `y` (as in `GraphStore`).
+    side [B, T] of `y` (as in `GraphStore`); u [B, K] features of graphs (NaN: unknown).
     """
 
     x: Tensor | None
@@ -34,6 +36,7 @@ class GraphBatch:
     y_node: Tensor | None = None
     weight: Tensor | None = None
     side: Tensor | None = None
+    u: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -54,7 +57,7 @@ class GraphStore:
     `y`; None: 0 everywhere.
 
     Shapes: node_ptr, edge_ptr [G + 1]; x [N, F]; edge_index [2, E]; edge_attr [E, D];
-    y, side [G, T]; y_node [N, T']; weight [G, 1].
+    y, side [G, T]; y_node [N, T']; weight [G, 1]; u [G, K].
     """
 
     node_ptr: Tensor
@@ -66,6 +69,7 @@ class GraphStore:
     y_node: Tensor | None = None
     weight: Tensor | None = None
     side: Tensor | None = None
+    u: Tensor | None = None
 
     def __post_init__(self) -> None:
         nodes, edges, graphs = int(self.node_ptr[-1]), int(self.edge_ptr[-1]), len(self)
@@ -78,6 +82,7 @@ class GraphStore:
             "y_node": (self.y_node, 0, nodes),
             "weight": (self.weight, 0, graphs),
             "side": (self.side, 0, graphs),
+            "u": (self.u, 0, graphs),
         }
         for name, (value, dim, size) in expected.items():
             if value is not None and value.size(dim) != size:
@@ -123,6 +128,7 @@ class GraphStore:
             y_node=_take(self.y_node, nodes),
             weight=_take(self.weight, index),
             side=_take(self.side, index),
+            u=_take(self.u, index),
         )
 
     def batch(self, graphs: Tensor | Sequence[int] | None = None) -> GraphBatch:
@@ -143,6 +149,7 @@ class GraphStore:
             y_node=part.y_node,
             weight=part.weight,
             side=part.side,
+            u=None if part.u is None else part.u.to(torch.float32),
         )
 
     @classmethod
@@ -163,7 +170,7 @@ class GraphStore:
             torch.cat([store.num_nodes for store in stores]),
             torch.cat([store.num_edges for store in stores]),
             edge_index=joined("edge_index", dim=1),
-            **{name: joined(name) for name in ("x", "edge_attr", "y", "y_node", "weight", "side")},
+            **{name: joined(name) for name in _ROWS},
         )
 
 

@@ -41,7 +41,7 @@ class EnsembleModel(Model):
                 f"'{MEMBERS}': restore config.yaml."
             )
         found = load_members(path, options)
-        super().__init__(joined(found, path, options), device)
+        super().__init__(joined(found, path, options), device, path)
         self._members = [Model(one, device) for one in found]
         self._show(0.0)
 

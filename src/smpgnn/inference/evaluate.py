@@ -96,14 +96,14 @@ def _molecules(
     from smpgnn.data.tables import read_table, select_columns
 
     spec = target_spec(model.task)
-    column = model.smiles_column(smiles_column, path)
-    source, columns = "data", [column, *spec.names]
+    column, *more = model.table_columns(smiles_column, path)
+    source, columns = "data", [column, *spec.names, *more]
     if isinstance(path, str | Path):
         source, frame = str(path), read_table(path, columns, separator=separator)
     else:
         frame = select_columns(path, columns, source)
     targets = encode_targets(frame, spec, source=source)
-    found = model.featurize(frame[column].tolist())
+    found = model.featurize(frame[column].tolist(), frame)
     if len(found.store) == 0:
         raise InputError(
             f"{source}: no row of column '{column}' is a valid molecule: check --smiles-column."

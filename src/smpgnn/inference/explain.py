@@ -6,9 +6,9 @@ rows times the gradient with respect to them (Sundararajan, Taly and Yan, 2017):
 
     c_i = ∫₀¹ ⟨U_i, ∂score(α U) / ∂U_i⟩ dα
 
-At α = 0 the score is the same for every graph. The layers run once, as for a prediction; only the
-readout runs at every integration point. So a node contributes all that its context knows of its
-surroundings, not only its own features.
+At α = 0 the score depends on features of the whole graph only, if there are any. The layers run
+once, as for a prediction; only the readout runs at every integration point. So a node contributes
+all that its context knows of its surroundings, not only its own features.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Contributions:
     """The contribution of each node to each score of its graph, in float64.
 
     For every graph, score = rest + sum over its nodes. The rest is the score of zero contexts, the
-    same for all graphs, plus the integration error `missed`. The values of graphs in `errors` are
-    NaN.
+    same for all graphs with the same features u, plus the integration error `missed`. The values of
+    graphs in `errors` are NaN.
 
     Shapes: score, rest, missed [G, T]; nodes [N, T].
     """
@@ -82,11 +82,11 @@ def explain_store(
         raise InputError(f"steps must be 1 or more, not {steps}.")
     assert isinstance(network, SMP)
     device = next(network.parameters()).device
-    reader = _reader(network, task, steps)
 
     def work(batch: GraphBatch) -> tuple[Tensor, ...]:
         sizes = [batch.num_nodes, batch.num_graphs, batch.num_graphs]
         with torch.no_grad():
+            reader = _reader(network, task, steps, batch.u)
             nodes, whole, bare = run_network(network, batch, reader=reader).split(sizes)
         added = torch.zeros_like(whole).index_add(0, batch.batch, nodes)
         return whole, whole - added, whole - bare - added, nodes
@@ -132,7 +132,7 @@ def explained(task: Task) -> OneLevelTask:
     return task
 
 
-def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
+def _reader(network: SMP, task: OneLevelTask, steps: int, u: Tensor | None) -> Reader:
     """Computes the contributions of nodes, the scores, and the scores of zero contexts.
 
     Pooling is homogeneous: it maps α U to α times the pooled U. So the gradient with respect to the
@@ -150,7 +150,8 @@ def _reader(network: SMP, task: OneLevelTask, steps: int) -> Reader:
 
         def score(share: float) -> tuple[Tensor, list[Tensor]]:
             shares = [(share * part.detach()).requires_grad_() for part in pooled]
-            return task.scores(network.of_pooled(*shares)), shares
+            first, after = shares
+            return task.scores(network.of_pooled(first, after, u)), shares
 
         whole, bare = score(1.0)[0].double(), score(0.0)[0].double()
         nodes = whole.new_zeros(index.topology.num_nodes, whole.size(1))

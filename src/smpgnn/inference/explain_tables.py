@@ -12,6 +12,7 @@ from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError, readable
 from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.explain import Contributions, explain_store, explained, mean_contributions
+from smpgnn.inference.predict import table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,26 +64,30 @@ _Entry = tuple[list[Any], list[list[Any]], Explanation | None, str]
 def explain_molecules(
     model: Model,
     smiles: Sequence[str | None],
+    table: pd.DataFrame | None = None,
     *,
     steps: int = EXPLAIN_STEPS,
     progress: Progress = lambda graphs: None,
 ) -> tuple[list[Molecule], float]:
-    """Explain SMILES, in order; also returns the largest integration error."""
+    """Explain SMILES, in order; also returns the largest integration error.
+
+    `table` has the columns of descriptors, if the model takes any.
+    """
     from smpgnn.data.molecules import read_molecule, require_rdkit
 
     Chem = require_rdkit()
     from rdkit import rdBase
 
-    table = model.featurize(smiles)
+    graphs = model.featurize(smiles, table)
     by_row: dict[int, Explanation | None] = {}
-    errors = dict(table.errors)
+    errors = dict(graphs.errors)
     texts: dict[int, str] = {}
     missed = 0.0
-    if len(table.store):
-        found = _explain_store(model, table.store, steps, progress)
-        missed, rows = found.largest_miss, table.index.tolist()
-        by_row = dict(zip(rows, _explanations(table.store, found), strict=True))
-        texts = dict(zip(rows, table.smiles, strict=True))
+    if len(graphs.store):
+        found = _explain_store(model, graphs.store, steps, progress)
+        missed, rows = found.largest_miss, graphs.index.tolist()
+        by_row = dict(zip(rows, _explanations(graphs.store, found), strict=True))
+        texts = dict(zip(rows, graphs.smiles, strict=True))
         errors |= {rows[graph]: reason for graph, reason in found.errors.items()}
     molecules = []
     for row, given in enumerate(smiles):
@@ -99,7 +104,7 @@ def explain_inputs(model: Model, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> 
     scores = _score_columns(model)
     found = model.read(inputs, "explain")
     if not isinstance(found, GraphStore):
-        molecules, _ = explain_molecules(model, found, steps=steps)
+        molecules, _ = explain_molecules(model, found, table_of(inputs), steps=steps)
         return _frame(_molecule_entries(molecules), _molecule_columns("smiles"), scores)
     names = [str(number + 1) for number in range(len(found))]
     nodes = [[str(node + 1) for node in range(count)] for count in found.num_nodes.tolist()]
@@ -126,7 +131,7 @@ def explain_table(
     from smpgnn.data.tables import stream_table
 
     scores = _score_columns(model)
-    column = model.smiles_column(smiles_column, path)
+    column, *_ = needed = model.table_columns(smiles_column, path)
     before = _molecule_columns(column)
     columns = [*before, *scores, "error"]
     if columns.count(column) > 1:
@@ -140,9 +145,9 @@ def explain_table(
         progress(rows + done)
 
     with AtomicCsvWriter(output, columns) as writer:
-        for chunk in stream_table(path, [column], chunk_rows=_CHUNK, separator=separator):
+        for chunk in stream_table(path, needed, chunk_rows=_CHUNK, separator=separator):
             smiles = chunk[column].tolist()
-            found, off = explain_molecules(model, smiles, steps=steps, progress=show)
+            found, off = explain_molecules(model, smiles, chunk, steps=steps, progress=show)
             writer.write(_frame(_molecule_entries(found, rows + 1), before, scores))
             for entry in found:
                 if entry.explanation is not None:

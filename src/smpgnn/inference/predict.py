@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +14,13 @@ import torch
 from torch import nn
 
 from smpgnn.data.categories import Categories
+from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.sdf import SMILES, is_sdf
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
+from smpgnn.inference.domain import Domain
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.inference.processes import PIECE_ROWS, predicted
 from smpgnn.threads import suitable_threads
@@ -62,11 +64,15 @@ class Model:
     >>> model.predict(["CCO", "c1ccccc1"])              # doctest: +SKIP
     """
 
-    def __init__(self, saved: SavedModel, device: str = "auto") -> None:
-        self.saved = saved
+    def __init__(
+        self, saved: SavedModel, device: str = "auto", path: str | Path | None = None
+    ) -> None:
+        self.saved, self.path = saved, path
         self.device = pick_device(device)
         self.network: nn.Module = saved.network.to(self.device).eval()
         self.columns = [*saved.task.columns(), "error"]
+        self.domain: Domain | None = None
+        self.descriptors = Descriptors.of_source(saved.source)
 
     @property
     def task(self) -> Task:
@@ -92,6 +98,10 @@ class Model:
             return given or SMILES
         return given or str(self.saved.source.get("smiles_column", "smiles"))
 
+    def table_columns(self, smiles_column: str | None = None, path: object = None) -> list[str]:
+        """The columns of a table that predictions read: of the SMILES, then of descriptors."""
+        return [self.smiles_column(smiles_column, path), *self.descriptors.columns]
+
     def schema(self, action: str) -> GraphSchema:
         """How graph files become graphs; `action` is what the user wants to do with them."""
         if "schema" not in self.saved.source:
@@ -109,41 +119,68 @@ class Model:
             "with --folds 5."
         )
 
-    def predict(self, inputs: Any, *, interval: float | None = None) -> pd.DataFrame:
+    def predict(
+        self, inputs: Any, *, interval: float | None = None, domain: bool = False
+    ) -> pd.DataFrame:
         """Predictions for SMILES (list, Series, DataFrame), or graphs (PyG `Data`, GraphStore).
 
         One row per input, in order and with the index of a Series or DataFrame; the column `error`
         says why a row has no prediction. With interval=0.9, the columns `low_<target>` and
-        `high_<target>` contain 90 % of the targets.
+        `high_<target>` contain 90 % of the targets. With `domain`, the columns `similarity`,
+        `nearest` and `nearest_row` describe the training molecule nearest to each.
         """
-        import pandas as pd
-
         if interval is not None:
-            return self.with_interval(interval).predict(inputs)
+            return self.with_interval(interval).predict(inputs, domain=domain)
+        if domain:
+            return self.with_domain().predict(inputs)
         found = self.read(inputs, "predict")
         if isinstance(found, GraphStore):
             return self.predict_store(found)
-        frame = self.predict_smiles(found)
-        if isinstance(inputs, pd.DataFrame | pd.Series):
-            frame.index = inputs.index
-        return frame
+        return with_index_of(inputs, self.predict_smiles(found, table_of(inputs)))
 
-    def predict_smiles(self, smiles: Sequence[str | None]) -> pd.DataFrame:
-        """Predictions for SMILES, one row each."""
-        return self.predict_molecules(self.featurize(smiles), len(smiles))
+    def with_domain(self) -> Model:
+        """This model, whose predictions name the training molecule nearest to each."""
+        if not self.reads_smiles:
+            raise InputError(
+                "--domain: this model takes graphs, but only molecules have fingerprints: leave it "
+                "out."
+            )
+        if self.path is None:
+            raise InputError("--domain: load the model from its run folder with smpgnn.load(RUN).")
+        found = copy.copy(self)
+        found.domain = Domain.load(self.path)
+        return found
 
-    def predict_molecules(self, table: MoleculeTable, count: int) -> pd.DataFrame:
-        """Predictions for `count` rows, of which `table` has the molecules."""
+    @property
+    def all_columns(self) -> list[str]:
+        """The columns of predictions for SMILES: `columns`, with those of the domain."""
+        more = [] if self.domain is None else self.domain.columns
+        return [*self.columns[:-1], *more, self.columns[-1]]
+
+    def predict_smiles(
+        self, smiles: Sequence[str | None], table: pd.DataFrame | None = None
+    ) -> pd.DataFrame:
+        """Predictions for SMILES, one row each; `table` has the columns of descriptors."""
+        return self.predict_molecules(self.featurize(smiles, table), len(smiles))
+
+    def predict_molecules(self, molecules: MoleculeTable, count: int) -> pd.DataFrame:
+        """Predictions for `count` rows, of which `molecules` has the molecules."""
         import pandas as pd
 
         rows: list[list[Any]] = [[None] * len(self.columns) for _ in range(count)]
-        if len(table.store):
-            found = self._rows(table.store)
-            for row, values in zip(table.index.tolist(), found, strict=True):
+        if len(molecules.store):
+            found = self._rows(molecules.store)
+            for row, values in zip(molecules.index.tolist(), found, strict=True):
                 rows[row] = values
-        for row, reason in table.errors.items():
+        for row, reason in molecules.errors.items():
             rows[row][-1] = reason
-        return pd.DataFrame(rows, columns=self.columns)
+        frame = pd.DataFrame(rows, columns=self.columns)
+        if self.domain is None:
+            return frame
+        smiles: list[str | None] = [None] * count
+        for row, text in zip(molecules.index.tolist(), molecules.smiles, strict=True):
+            smiles[row] = text
+        return self.domain.add(frame, smiles)
 
     def predict_store(self, store: GraphStore) -> pd.DataFrame:
         """Predictions for the graphs of a store, one row per graph (or node)."""
@@ -188,6 +225,16 @@ class Model:
         from smpgnn.inference.explain_tables import explain_inputs
 
         return explain_inputs(self, inputs, steps=steps)
+
+    def embed(self, inputs: Any) -> pd.DataFrame:
+        """The vectors before the last linear layer: one row each, then `error`.
+
+        Takes the inputs of `predict`. The output of the network, for regressions the standardised
+        prediction, is `network.out` of the vector.
+        """
+        from smpgnn.inference.embed import embed_inputs
+
+        return embed_inputs(self, inputs)
 
     def evaluate(self, data: Any, *, labels: Table | None = None) -> dict[str, float]:
         """Metrics on all rows of labelled data.
@@ -240,8 +287,13 @@ class Model:
             categories = replace(categories, edge=())
         return categories.encode(store)
 
-    def featurize(self, smiles: Iterable[str | None]) -> MoleculeTable:
-        """SMILES as graphs with the features that the model was trained on."""
+    def featurize(
+        self, smiles: Sequence[str | None], table: pd.DataFrame | None = None
+    ) -> MoleculeTable:
+        """SMILES as graphs with the features that the model was trained on.
+
+        `table` has the columns of descriptors, if the model takes any.
+        """
         from smpgnn.data.molecules import MoleculeFeaturizer
         from smpgnn.data.zinc_vocabulary import ZincFeaturizer
 
@@ -250,7 +302,8 @@ class Model:
         if self.saved.source["kind"] == "zinc":
             return ZincFeaturizer().featurize(smiles)
         standardize = bool(self.saved.source.get("standardize", False))
-        return MoleculeFeaturizer(standardize=standardize).featurize(smiles)
+        found = MoleculeFeaturizer(standardize=standardize).featurize(smiles)
+        return self.descriptors.add(found, len(smiles), table) if len(self.descriptors) else found
 
 
 def predict_table(
@@ -274,19 +327,20 @@ def predict_table(
     from smpgnn.data.tables import free_names, require_columns, stream_table, table_columns
 
     names = table_columns(path, separator=separator)
-    column = model.smiles_column(smiles_column, path)
-    require_columns([column], names, path)
-    new = free_names(model.columns, names)
+    needed = model.table_columns(smiles_column, path)
+    require_columns(needed, names, path)
+    columns = model.all_columns
+    new = free_names(columns, names)
     rows = failed = 0
     with AtomicCsvWriter(output, [*names, *new]) as writer:
         chunks = stream_table(path, separator=separator, chunk_rows=PIECE_ROWS)
-        for chunk, found in predicted(model, chunks, column, processes):
+        for chunk, found in predicted(model, chunks, needed, processes):
             failed += int(found["error"].notna().sum())
             rows += len(chunk)
             found.index, found.columns = chunk.index, pd.Index(new)
             writer.write(pd.concat([chunk, found], axis=1))
             progress(rows)
-    renamed = tuple(name for name, usual in zip(new, model.columns, strict=True) if name != usual)
+    renamed = tuple(name for name, usual in zip(new, columns, strict=True) if name != usual)
     return Written(rows, failed, tuple(new), renamed)
 
 
@@ -311,6 +365,18 @@ def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Writte
     return Written(len(frame), int(frame["error"].notna().sum()), tuple(model.columns))
 
 
+def with_index_of(inputs: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """The results for inputs with their index, if they are a Series or DataFrame."""
+    import pandas as pd
+
+    return frame.set_axis(inputs.index) if isinstance(inputs, pd.DataFrame | pd.Series) else frame
+
+
+def table_of(inputs: Any) -> pd.DataFrame | None:
+    """The inputs if they are a table in memory."""
+    return inputs if hasattr(inputs, "columns") else None
+
+
 def _without_targets(graph: Any, verb: str) -> Any:
     """A graph without its targets, which only some graphs may have."""
     if not hasattr(graph, "edge_index"):
@@ -329,4 +395,4 @@ def load(path: str | Path, device: str = "auto") -> Model:
 
     if has_members(path):
         return EnsembleModel(path, device)
-    return Model(load_model(path), device)
+    return Model(load_model(path), device, path)

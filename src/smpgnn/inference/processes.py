@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import chain
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import torch
 from torch import nn
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from smpgnn.inference.predict import Model
 
 Item = TypeVar("Item")
+#: SMILES, and the columns of descriptors.
+_Given: TypeAlias = "tuple[list[Any], pd.DataFrame | None]"
 #: Rows of a piece: about two seconds of work.
 PIECE_ROWS = 2_000
 #: Tables with fewer rows are predicted in one process, because others take seconds to start.
@@ -41,11 +43,11 @@ _BYTES = 1 << 30
 _MODULES = ["torch", "pandas", "rdkit.Chem", "smpgnn.inference.predict"]
 
 #: The work of this process, if it was started by `_in_processes`.
-_work: Callable[[list[Any]], Any]
+_work: Callable[..., Any]
 
 
 def predicted(
-    model: Model, frames: Iterable[pd.DataFrame], column: str, processes: int
+    model: Model, frames: Iterable[pd.DataFrame], columns: list[str], processes: int
 ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     """Pieces of a table and their predictions, in order.
 
@@ -54,7 +56,7 @@ def predicted(
 
     Args:
         frames: pieces of at most `PIECE_ROWS` rows.
-        column: contains the SMILES.
+        columns: of the SMILES, then those of descriptors.
         processes: number of processes; 0: as many as there are idle processors, for long tables.
     """
     frames = iter(frames)
@@ -63,16 +65,22 @@ def predicted(
         while sum(map(len, first)) < _FEW_ROWS and (frame := next(frames, None)) is not None:
             first.append(frame)
         processes = _suitable() if sum(map(len, first)) >= _FEW_ROWS else 1
-    pieces = ((frame, frame[column].tolist()) for frame in chain(first, frames))
+    pieces = ((frame, _given(frame, columns)) for frame in chain(first, frames))
     if processes == 1:
-        for frame, smiles in pieces:
-            yield frame, model.predict_smiles(smiles)
+        for frame, given in pieces:
+            yield frame, model.predict_smiles(*given)
     elif model.device.type == "cpu":
         for frame, found in _in_processes(model.predict_smiles, pieces, processes):
             yield frame, found
     else:
-        for frame, table in _in_processes(_without_network(model).featurize, pieces, processes):
-            yield frame, model.predict_molecules(table, len(frame))
+        for frame, found in _in_processes(_without_network(model).featurize, pieces, processes):
+            yield frame, model.predict_molecules(found, len(frame))
+
+
+def _given(frame: pd.DataFrame, columns: list[str]) -> _Given:
+    """The SMILES, and the table of descriptors if there are any."""
+    smiles, *descriptors = columns
+    return frame[smiles].tolist(), frame[descriptors] if descriptors else None
 
 
 def _suitable() -> int:
@@ -90,7 +98,7 @@ def _without_network(model: Model) -> Model:
 
 
 def _in_processes(
-    work: Callable[[list[Any]], Any], pieces: Iterable[tuple[Item, list[Any]]], processes: int
+    work: Callable[..., Any], pieces: Iterable[tuple[Item, _Given]], processes: int
 ) -> Iterator[tuple[Item, Any]]:
     """The pieces and the results of `work`, in order; few pieces are under way at a time."""
     others = set(multiprocessing.active_children())
@@ -153,6 +161,6 @@ def _follow(sentinel: int) -> None:
     os._exit(1)
 
 
-def _run(given: list[Any]) -> bytes:
+def _run(given: _Given) -> bytes:
     """The result as bytes: tensors would be shared by open files, of which there may be few."""
-    return pickle.dumps(_work(given))
+    return pickle.dumps(_work(*given))

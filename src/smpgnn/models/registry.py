@@ -20,7 +20,8 @@ class NetworkSpec(Options):
     """Everything needed to build a network: its options, and what the data determine.
 
     `max_nodes` is the size of the largest graph (for relational pooling), `usual_nodes` the mean
-    size of training graphs (for the readout 'scaled-sum').
+    size of training graphs (for the readout 'scaled-sum'), `global_channels` the number of features
+    of each graph.
     """
 
     in_channels: int = 0
@@ -29,6 +30,7 @@ class NetworkSpec(Options):
     graph_outputs: int = 0  # numbers to predict for each graph; both: the multi-task networks
     max_nodes: int = 0
     usual_nodes: float = 1.0
+    global_channels: int = 0
     options: NetworkOptions = nested(NetworkOptions())
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,5 +84,6 @@ class NetworkSpec(Options):
         else:
             outputs = [self.node_outputs or self.graph_outputs]
             more |= {"level": self.level, "usual_nodes": self.usual_nodes}
+            more["global_channels"] = self.global_channels
         make: Callable[..., nn.Module] = getattr(importlib.import_module(f"smpgnn.{place}"), name)
         return make(self.in_channels, *outputs, **more)

@@ -15,6 +15,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError, check_counts
 from smpgnn.layers import FastMPNNLayer, MPNNLayer, SMPLayer
 from smpgnn.models.base import Network
+from smpgnn.models.global_features import GlobalFeatures
 from smpgnn.pooling import (
     GraphExtractor,
     NodeExtractor,
@@ -41,7 +42,9 @@ class SMP(Network):
 
     and a head maps their features to the result,
 
-    .. math:: \text{Lin}(\text{dropout}(h + \text{relu}(\text{Lin}\, h))).
+    .. math:: \text{Lin}(\text{dropout}(h + \text{relu}(\text{Lin}\, [h, u]))),
+
+    where u are the features of the graph, if it has any.
 
     Args:
         in_channels: number of node features; 0: none, and `x` is None.
@@ -60,6 +63,8 @@ class SMP(Network):
             an aggregation of PyTorch Geometric ('sum', 'mean', …) of node features. All extractors
             share an instance that has weights.
         usual_nodes: number of nodes of an average graph, the unit of the readout 'scaled-sum'.
+        global_channels: number of features u of each graph (temperature, descriptors, …); 0: none.
+            `globals.fit` standardises them.
         options: size, contexts, norm, readout and layers of the network. Arguments by name have
             priority, and the class and `layer` have priority over `options.model`.
         changes: fields of `NetworkOptions` and `LayerOptions` by name: dropout, norm, residual,
@@ -79,6 +84,7 @@ class SMP(Network):
         level: str = "graph",
         pooling: Any = "extractor",
         usual_nodes: float = 1.0,
+        global_channels: int = 0,
         options: NetworkOptions | None = None,
         **changes: Any,
     ) -> None:
@@ -95,6 +101,7 @@ class SMP(Network):
         if level not in LEVELS:
             raise InputError(f"level must be one of {', '.join(LEVELS)}, not {level!r}.")
         check_counts(out_channels=out_channels, at_least=1)
+        check_counts(global_channels=global_channels, at_least=0)
         self.level, self.usual_nodes = level, usual_nodes
         chosen = self.options
         width = chosen.extractor_channels or 4 * chosen.hidden_channels
@@ -103,7 +110,8 @@ class SMP(Network):
             self._extractor(chosen.hidden_channels, width, pooling)
             for _ in range(1 if chosen.shared_extractor else chosen.num_layers)
         )
-        self.head = nn.Linear(width, width)
+        self.globals = GlobalFeatures(global_channels) if global_channels else None
+        self.head = nn.Linear(width + global_channels, width)
         self.dropout = nn.Dropout(chosen.dropout)
         self.out = nn.Linear(width, out_channels)
 
@@ -125,6 +133,7 @@ class SMP(Network):
         batch_size: int | None = None,
         index: ContextIndex | None = None,
         reader: Reader | None = None,
+        u: Tensor | None = None,
     ) -> Tensor:
         """The outputs for each graph [B, out_channels] or node [N, out_channels].
 
@@ -137,8 +146,9 @@ class SMP(Network):
             batch_size: number of graphs; needed only if the last ones are empty.
             index: the rows of the contexts (`smpgnn.context_index`); None: computed in this call.
             reader: computes the result from U⁽⁰⁾, …, U⁽ᴸ⁾ instead of the extractors and the head.
+            u: features of the graphs [B, global_channels], or None; NaN: unknown.
         """
-        if index is None and reader is None:
+        if index is None and reader is None and u is None and self.globals is None:
             found: Tensor | None = self._replayed(
                 edge_index, x, edge_attr, batch, num_nodes, batch_size
             )
@@ -148,11 +158,12 @@ class SMP(Network):
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
         index.check_level(self.level)
+        self._check_globals(u, index)
         if reader is not None:
             return reader(self.backbone(x, edge_attr, index), index)
         if isinstance(self.first_extractor, Readout):
             values = self.backbone(x, edge_attr, index, lambda number, u: self.values(u))
-            return self.of_pooled(*self.pool(values, index))
+            return self.of_pooled(*self.pool(values, index), u)
         last = len(self.extractors)
         extractors = [self.first_extractor, *self.extractors]
         first, *after = self.backbone(
@@ -161,7 +172,9 @@ class SMP(Network):
             index,
             lambda number, u: self.backbone.extract(extractors[min(number, last)], u, index),
         )
-        return self._result(first + torch.stack(after).mean(0))
+        if u is not None and self.level == "node":
+            u = u[index.topology.batch]
+        return self._result(first + torch.stack(after).mean(0), u)
 
     def values(self, context: LocalContext) -> NodeValues:
         """The values of each node that readouts of graphs pool."""
@@ -176,18 +189,27 @@ class SMP(Network):
         assert isinstance(after, Readout)
         return first.pool(values[:1], index)[:, 0], after.pool(values[1:], index)
 
-    def of_pooled(self, first: Tensor, after: Tensor) -> Tensor:
-        """The result from the two results of `pool`."""
+    def of_pooled(self, first: Tensor, after: Tensor, u: Tensor | None = None) -> Tensor:
+        """The result from the two results of `pool`, and the features of the graphs."""
         features = self.first_extractor.perceptron(first)  # type: ignore[operator]
         if len(self.extractors) == 1:
             features = features + self.extractors[0].perceptron(after).mean(1)  # type: ignore[operator]
         else:
             readouts: Any = list(self.extractors)
             features = features + perceptrons(readouts, after).mean(1)
-        return self._result(features)
+        return self._result(features, u)
 
-    def _result(self, features: Tensor) -> Tensor:
-        features = features + F.relu(self.head(features))
+    def _check_globals(self, u: Tensor | None, index: ContextIndex) -> None:
+        if self.globals is not None:
+            self.globals.check(u, index.topology.num_graphs)
+        elif u is not None:
+            raise InputError("u is given, but global_channels is 0: leave u out.")
+
+    def _result(self, features: Tensor, u: Tensor | None) -> Tensor:
+        given = features
+        if self.globals is not None and u is not None:
+            given = torch.cat([features, self.globals(u)], dim=1)
+        features = features + F.relu(self.head(given))
         out: Tensor = self.out(self.dropout(features))
         return out
 

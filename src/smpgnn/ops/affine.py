@@ -9,6 +9,7 @@ keeps the last thousand. So it gets a multiple of `BLOCK` rows, and the rest goe
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,7 +68,7 @@ def inner_product(rows: Tensor, grad: Tensor) -> Tensor:
         # as the gradient of the weights of a convolution of size 1
         weights = rows.new_empty(1).expand(grad.size(1), rows.size(1), 1, 1)
         images = [part.unsqueeze(2).permute(0, 3, 1, 2) for part in (right, left)]
-        total = torch.ops.aten.convolution_backward(
+        total: Tensor = torch.ops.aten.convolution_backward(
             *images, weights, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False]
         )[1]
         total = total.view(grad.size(1), rows.size(1)).t().contiguous()
@@ -89,8 +90,9 @@ def _by_onednn(rows: Tensor, width: int) -> bool:
 @cache
 def _has_onednn() -> bool:
     """Whether oneDNN is there and has wider vectors than MKL may use."""
+    mkldnn: Any = torch.backends.mkldnn
     return (
-        torch.backends.mkldnn.is_available()
+        mkldnn.is_available()
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from smpgnn.config.options import TableOptions, TrainOptions
+from smpgnn.config.options import MoleculesOptions, TableOptions, TrainOptions
 from smpgnn.errors import InputError
 
 #: The folder of the members' run folders inside that of the run.
@@ -18,12 +18,16 @@ _ALONE: dict[str, Any] = {"folds": 0, "repeats": 1, "ensemble": 1, "calibration"
 
 @dataclass(frozen=True)
 class Member:
-    """One of the models of a run. `fold` and `repeat` count from 1; 0 if there are no folds."""
+    """One of the models of a run. `fold` and `repeat` count from 1; 0 if there are no folds.
+
+    The `first` of those that are trained on the same rows fits the baseline.
+    """
 
     name: str
     seed: int
     fold: int = 0
     repeat: int = 0
+    first: bool = True
 
     @property
     def group(self) -> tuple[int, int]:
@@ -35,7 +39,10 @@ class Member:
 
     def options(self, run: TableOptions) -> TableOptions:
         """The settings of this member of a run."""
-        return replace(run, **_ALONE, seed=self.seed, output=str(self.folder(run.output)))
+        alone = replace(run, **_ALONE, seed=self.seed, output=str(self.folder(run.output)))
+        if isinstance(alone, MoleculesOptions) and not self.first:
+            return replace(alone, baseline=False)
+        return alone
 
 
 def members(options: TrainOptions) -> tuple[Member, ...]:
@@ -70,7 +77,7 @@ def members(options: TrainOptions) -> tuple[Member, ...]:
             names += [f"repeat{repeat}"] if options.repeats > 1 else []
             names += [f"member{number}"] if options.ensemble > 1 or not fold else []
             seed = (options.seed + len(found)) % 2**32
-            found.append(Member("-".join(names), seed, fold, repeat))
+            found.append(Member("-".join(names), seed, fold, repeat, first=number == 1))
     return tuple(found)
 
 

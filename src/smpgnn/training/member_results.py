@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,9 @@ from smpgnn.config.options import TableOptions
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
+from smpgnn.training.baseline import joined_baseline
 from smpgnn.training.calibration import Calibration, HeldOut, calibrate
+from smpgnn.training.domain import TestErrors, write_domain_of_members
 from smpgnn.training.ensemble import Ensemble, Shown, categories_of, spread
 from smpgnn.training.evaluation import outputs_of
 from smpgnn.training.fold_table import FoldTable
@@ -238,12 +240,14 @@ class Results:
         test: of the ensemble on the test rows, or the mean over held-out folds; empty without.
         sd: standard deviation over held-out folds; empty without folds.
         alone: mean over the members, each alone on its test rows.
+        baseline: the entry of run.json, if there is one.
     """
 
     validation: Metrics
     test: Metrics
     sd: Metrics
     alone: Metrics
+    baseline: dict[str, Any] | None = None
 
 
 def finish(
@@ -274,6 +278,13 @@ def finish(
     if results.test:
         shown = found.held_out(found.position, calibration)
         folder.write_predictions(found.frame(shown, calibration))
+    if prepared.smiles:
+        _write_domain(folder, prepared, found, calibration)
+    entries = [one["baseline"] for one in single if "baseline" in one]
+    if entries:
+        metrics = {"validation": results.validation, "test": results.test}
+        about["baseline"] = joined_baseline(found.task, entries, metrics)
+        results = replace(results, baseline=about["baseline"])
     names = ("parameters", "epochs", "best_epoch", "validation", "test", "seed", "wall_time_s")
     folder.write_record(
         {
@@ -299,6 +310,21 @@ def finish(
         }
     )
     return results
+
+
+def _write_domain(
+    folder: RunFolder, prepared: Prepared, found: Predictions, calibration: Calibration
+) -> None:
+    """Store the training molecules, and the errors of the mean of the members."""
+    errors, position = TestErrors(found.task), found.position
+    if len(position):
+        mean = found.held_out(position, calibration).mean
+        errors.keep(output_of(found.task, mean), found.batch(position))
+    repeat = found.members[0].repeat
+    first = [one for one in found.members if one.first and one.repeat == repeat]
+    groups = [one.folder(folder.path) for one in first]
+    splits = list(splits_of(prepared.split_table()).values())
+    write_domain_of_members(folder, prepared, splits, groups, found.table.row, errors)
 
 
 def held_out_folds(

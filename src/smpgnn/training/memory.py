@@ -318,6 +318,7 @@ def _piece(store: GraphStore, count: int) -> GraphStore:
         number[store.edge_index[:, inside]],
         x=None if store.x is None else store.x[chosen],
         edge_attr=None if store.edge_attr is None else store.edge_attr[inside],
+        u=store.u,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 import pytorch_lightning as pl
 import torch
@@ -20,6 +20,7 @@ from smpgnn.training.resume import settings
 from smpgnn.training.row_counts import context_rows
 from smpgnn.training.schedule import Plateau, rate_factor
 from smpgnn.training.steps import EvaluationStep, TrainingStep
+from smpgnn.training.transfer import freeze
 
 #: Stores below this many bytes are moved to the GPU as a whole.
 _SMALL = 2**30
@@ -41,12 +42,22 @@ class GraphModule(pl.LightningModule):
         self.objective = self.task.make_objective()
         self.validation = self.task.metrics()
         self.plateau = Plateau(options.decay, options.decay_epochs)
+        self._frozen = freeze(network) if getattr(options, "freeze", False) else ()
         self._losses: list[Tensor] = []
+        if self._frozen:
+            self.train()
 
     def setup(self, stage: str) -> None:
         device = self.trainer.strategy.root_device
         if device.type == "cuda" and store_bytes(self.splits.train) < _SMALL:
             self.splits = Splits(*(part.to(device) for part in vars(self.splits).values()))
+
+    def train(self, mode: bool = True) -> Self:
+        """Frozen modules stay in eval mode, so their running statistics do not change."""
+        super().train(mode)
+        for module in self._frozen:
+            module.eval()
+        return self
 
     def train_dataloader(self) -> BatchLoader:
         return self._loader(self.splits.train, self.options.seed)
@@ -72,7 +83,8 @@ class GraphModule(pl.LightningModule):
         return batch  # indices stay on the CPU
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        options, parameters = self.options, self.network.parameters()
+        options = self.options
+        parameters = [p for p in self.network.parameters() if p.requires_grad]
         if options.optimizer == "sgd":
             return torch.optim.SGD(
                 parameters, options.lr, momentum=options.momentum, weight_decay=options.weight_decay

@@ -16,12 +16,14 @@ from smpgnn.data.store import GraphBatch
 def run_network(
     network: nn.Module, batch: GraphBatch, index: ContextIndex | None = None, **more: Any
 ) -> Any:
-    """Call a network on a batch, with edge features if it takes them. It runs eagerly here.
+    """Call a network on a batch, with the features that it takes. It runs eagerly here.
 
     With the `index` of a padded batch, the output has no row for the padding graph; rows for
     padding nodes come last. `more` are further arguments of `forward`.
     """
     backbone: Any = network.backbone
+    if getattr(network, "globals", None) is not None:
+        more["u"] = batch.u
     with eager_calls():
         out = network(
             batch.x if backbone.in_channels else None,

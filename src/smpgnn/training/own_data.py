@@ -13,8 +13,10 @@ from torch import Tensor
 from smpgnn.config.options import GraphsOptions, MoleculesOptions, TableOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.categories import Categories
+from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.fingerprint import (
     Content,
+    descriptor_columns,
     smiles_fingerprint,
     store_fingerprint,
     target_columns,
@@ -101,9 +103,13 @@ def molecules(
     weight = None
     if options.weight_column:
         weight = read_weights(frame[options.weight_column], source)
+    descriptors = _descriptors(options)
+    values = descriptors.read(frame, source)
+    more = values if weight is None else torch.cat([weight, values], dim=1)
+    named = (*weight_columns(options.weight_column), *descriptor_columns(descriptors.columns))
     content = Content(
         source,
-        smiles_fingerprint(smiles, targets, weight, options.weight_column),
+        smiles_fingerprint(smiles, targets, more, named),
         lambda row: place(frame, row),
     )
     if saved is not None:
@@ -115,6 +121,13 @@ def molecules(
             f"{source}: no row of column '{options.smiles_column}' is a molecule "
             f"(first: {first}): check --smiles-column."
         )
+    inputs: dict[str, Any] = {"kind": "molecules", "smiles_column": options.smiles_column}
+    if options.standardize:
+        inputs["standardize"] = True
+    if len(descriptors):
+        inputs["descriptors"] = descriptors.to_dict()
+        u = descriptors.of(found.smiles, values[found.index])
+        found = replace(found, store=replace(found.store, u=u))
     split = None if own is None else own(len(frame))
     basis = Basis(
         source,
@@ -124,10 +137,7 @@ def molecules(
     )
     new = smiles if saved is None else None
     chosen = molecule_rows(options, found, targets, weight, basis, content.place, new, split)
-    inputs: dict[str, Any] = {"kind": "molecules", "smiles_column": options.smiles_column}
-    if options.standardize:
-        inputs["standardize"] = True
-    return _own_data(
+    prepared = _own_data(
         options,
         chosen.store,
         targets.spec,
@@ -140,13 +150,25 @@ def molecules(
         notes=(*left_out(found, frame, source), *chosen.notes),
         summary=chosen.summary,
     )
+    read = dict(zip(found.index.tolist(), found.smiles, strict=True))
+    return replace(prepared, smiles=[read.get(row, "") for row in range(len(frame))])
 
 
 def table_columns_of(options: MoleculesOptions, by: str = "") -> list[str]:
     """The columns of a table of molecules that a run reads; `by` is the column of its split."""
     columns = [options.smiles_column, *options.targets, *([by] if by else [])]
-    weight = options.weight_column
-    return [*columns, weight] if weight and weight not in columns else columns
+    others = [options.weight_column, *Descriptors.named(options.descriptors).columns]
+    return [*columns, *(name for name in dict.fromkeys(others) if name and name not in columns)]
+
+
+def _descriptors(options: MoleculesOptions) -> Descriptors:
+    """The features of molecules that the options name; a target cannot be one."""
+    found = Descriptors.named(options.descriptors)
+    for name in found.columns:
+        if name in (options.smiles_column, *options.targets):
+            what = "a target" if name in options.targets else "the SMILES column"
+            raise InputError(f"--descriptors {name}: is {what}: leave it out.")
+    return found
 
 
 def _same_task(options: TableOptions, saved: RunData | None) -> str:

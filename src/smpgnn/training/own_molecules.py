@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from smpgnn.config.options import MoleculesOptions
+from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.molecule_splits import canonical_smiles, molecule_groups
 from smpgnn.data.replicates import conflicts, merge_replicates
 from smpgnn.data.split_times import read_times
@@ -64,6 +65,7 @@ def molecule_rows(
     groups = molecule_groups(found.smiles)[0] if merge or smiles is not None else None
     if groups is not None and merge:
         _check_sides(options, groups, basis, own, rows, place_of)
+        _check_columns(options, groups, store.u, rows, place_of)
         one = merge_replicates(groups, targets, weight)
         first = torch.from_numpy(one.first)
         made = store.select(first), rows[first], _merged_basis(options, basis, groups, one.first)
@@ -126,6 +128,29 @@ def _check_sides(
         raise InputError(
             f"--replicates mean: {place_of(one)} and {place_of(other)} have the same molecule, but "
             "the given split has them in different parts: correct it, or use --replicates keep."
+        )
+
+
+def _check_columns(
+    options: MoleculesOptions,
+    groups: Rows,
+    u: Tensor | None,
+    rows: Tensor,
+    place_of: Callable[[int], str],
+) -> None:
+    """Refuse rows of one molecule that differ in a column of descriptors."""
+    columns = Descriptors.named(options.descriptors).columns
+    if u is None or not columns:
+        return
+    values = u[:, -len(columns) :]
+    first = torch.from_numpy(np.unique(groups, return_index=True)[1])[torch.from_numpy(groups)]
+    wrong = (values != values[first]).nonzero()
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        one, other = place_of(int(rows[first[row]])), place_of(int(rows[row]))
+        raise InputError(
+            f"--replicates mean: {one} and {other} have the same molecule, but different values of "
+            f"the descriptor '{columns[column]}': use --replicates keep."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -28,7 +28,9 @@ from smpgnn.data.summary import DataSummary
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.run_data import RunData, SplitTable
+from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Classification, GraphProperties, Regression, Task
+from smpgnn.training.transfer import take_weights
 
 #: Names of the three splits in messages.
 SPLITS = ("training", "validation", "test")
@@ -56,6 +58,8 @@ class Prepared:
         table: the split of each row of the user's own data, or of each of its folds.
         whole: all rows of the user's own data, if the run has members.
         summary: of the user's own data, for a new run.
+        smiles: of the rows of a table of molecules.
+        start: the trained model whose weights the network begins with.
     """
 
     splits: Splits
@@ -67,6 +71,8 @@ class Prepared:
     table: SplitTable | FoldTable | None = None
     whole: Whole | None = None
     summary: DataSummary | None = None
+    smiles: Sequence[str] = ()
+    start: SavedModel | None = None
 
     def content(self, source: str) -> Content:
         """A fingerprint of the data; `source` names a built-in data set."""
@@ -81,15 +87,26 @@ class Prepared:
         """The split of each row, or the folds."""
         return self.table or SplitTable.of_splits(self.splits)
 
+    def smiles_of(self, part: str) -> list[str]:
+        """The SMILES of the molecules of a split: 'train', 'val' or 'test'."""
+        table = self.split_table()
+        assert isinstance(table, SplitTable)
+        return [self.smiles[row] for row in table.of(part).row.tolist()]
+
     def network(self) -> nn.Module:
-        """The network with initial weights, and with the degrees of the data if it needs them."""
-        network = self.spec.build()
+        """The network before training, with the statistics of the data that it needs."""
+        network: Any = self.spec.build()
+        if self.splits.train.u is not None:
+            network.globals.fit(self.splits.train.u)
         set_degrees = getattr(network, "set_degrees", None)
         if set_degrees is not None:
             graphs = self.splits.train.batch()
             degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes)
             set_degrees(torch.bincount(degree))
-        return network
+        if self.start is not None:
+            take_weights(network, self.task, self.start)
+        made: nn.Module = network
+        return made
 
 
 def prepare(options: TrainOptions, saved: RunData | None = None, *, old: bool = False) -> Prepared:
@@ -137,6 +154,7 @@ def assemble(
         options=network,
         max_nodes=max(int(part.num_nodes.max()) for part in vars(splits).values() if len(part)),
         usual_nodes=max(1.0, splits.train.num_nodes.double().mean().item()),
+        global_channels=_width(splits.train.u),
     )
     parts = zip(vars(splits).values(), SPLITS, strict=True)
     sizes = ", ".join(f"{len(part)} {name}" for part, name in parts)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smpgnn.checksums import last_line_fits
 from smpgnn.config.options import TrainOptions
 from smpgnn.config.settings import flat, plain, renamed
+from smpgnn.config.settings import settings as settings_of
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import DATA, PLACE, RunFolder
 
@@ -38,7 +39,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
         if name in DATA and (folder.data.exists() or _same_file(known, wanted)):
             continue  # identified by the fingerprint
         if name not in (*PLACE, "auto_batch") and known != wanted:  # the run has its batch_rows
-            shown = name if name == "path" else "--" + name.replace("_", "-")
+            shown = name if name == "path" else settings_of(type(stored))[name].option
             raise InputError(
                 f"{shown} {wanted}: the run has {known}, and --resume keeps its settings: "
                 "leave it out, or start a new run."

@@ -8,6 +8,8 @@ metrics.csv            one row per epoch
 curves.png             the same as a figure
 model.safetensors      the best weights by the validation metric, for `smpgnn predict`
 test_predictions.csv   their predictions for the test rows, beside the targets
+domain.safetensors     fingerprints of the training molecules, for `smpgnn predict --domain`
+similarity.csv         similarity of the test molecules to those of training, and their errors
 last.ckpt              checkpoint from which `--resume` continues
 tensorboard/           the same metrics for TensorBoard; other loggers: csv/, mlflow/, wandb/
 lock                   locked by the process that writes here; empty
@@ -21,7 +23,7 @@ calibration.json       what calibrates intervals and probabilities
 reliability.csv        the data of reliability diagrams
 
 Model, checkpoint and JSON files carry their checksum; that of splits.csv is in data.json, those of
-metrics.csv and test_predictions.csv are in run.json.
+metrics.csv, test_predictions.csv and similarity.csv are in run.json.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class RunFolder:
         self.metrics = self.path / "metrics.csv"
         self.model = self.path / "model.safetensors"
         self.predictions = self.path / "test_predictions.csv"
+        self.similarity = self.path / "similarity.csv"
         self.last = self.path / "last.ckpt"
 
     @contextlib.contextmanager
@@ -259,11 +262,15 @@ class RunFolder:
         """Write test_predictions.csv."""
         write_text(self.predictions, frame.to_csv(index=False, lineterminator="\n"))
 
+    def write_similarity(self, frame: pd.DataFrame) -> None:
+        """Write similarity.csv."""
+        write_text(self.similarity, frame.to_csv(index=False, lineterminator="\n"))
+
     def write_record(self, record: dict[str, Any]) -> None:
         """Write run.json, with the checksums of the tables beside it."""
         files = {
             path.name: file_digest(path)
-            for path in (self.metrics, self.predictions)
+            for path in (self.metrics, self.predictions, self.similarity)
             if path.exists()
         }
         write_text(self.record, to_json({**record, "files": files}))
@@ -279,6 +286,10 @@ class RunFolder:
                 raise InputError(
                     f"{self.record}: was changed or not written by smpgnn ('{name}'): {remedy}."
                 )
+        if "baseline" in record and not _fits_baseline(record["baseline"], record):
+            raise InputError(
+                f"{self.record}: was changed or not written by smpgnn ('baseline'): {remedy}."
+            )
         return record
 
     def draw_curves(self, monitor: str, history: list[dict[str, float]]) -> None:
@@ -310,6 +321,22 @@ def default_output(options: TrainOptions) -> str:
 
 def _texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _fits_baseline(value: Any, record: dict[str, Any]) -> bool:
+    """Whether the entry 'baseline' of a run.json has what `training.verdict` shows."""
+    if not isinstance(value, dict) or isinstance(value.get("skipped"), str):
+        return isinstance(value, dict)
+    parts, metric, better = ("validation", "test"), value.get("metric"), value.get("better")
+    return (
+        _texts([value.get("name"), metric])
+        and isinstance(better, dict)
+        and _texts(list(better.values()))
+        and all(_fits(value.get(part), dict) and part in better for part in parts)
+        and all(
+            better[part] == "none" or metric in {*value[part]} & {*record[part]} for part in parts
+        )
+    )
 
 
 def _fits(value: Any, kind: type) -> bool:

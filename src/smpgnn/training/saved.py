@@ -14,6 +14,7 @@ from torch import nn
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
 from smpgnn.config.options import DEVICES, MoleculesOptions
 from smpgnn.data.categories import Categories
+from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -115,6 +116,8 @@ def _from_content(content: Any, weights: dict[str, torch.Tensor]) -> SavedModel:
         raise InputError("source.smiles_column is not text")
     if not isinstance(source.get("standardize", False), bool):
         raise InputError("source.standardize is not true or false")
+    if len(Descriptors.of_source(source)) != spec.global_channels:
+        raise InputError("descriptors and network differ in number")
     if "schema" in source:
         _check_schema(GraphSchema.from_dict(source["schema"]), spec)
     if "categories" in source:

@@ -11,16 +11,20 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.loggers import Logger
 
-from smpgnn.config.options import TableOptions, TrainOptions
+from smpgnn.config.options import MoleculesOptions, TableOptions, TrainOptions
+from smpgnn.data.store import GraphBatch
 from smpgnn.errors import InputError, Terminated
 from smpgnn.threads import suitable_threads
+from smpgnn.training.baseline import baseline_record
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
+from smpgnn.training.domain import TestErrors, write_domain
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.loggers import run_logger
 from smpgnn.training.member_plan import members
@@ -43,12 +47,14 @@ from smpgnn.training.resume import check_checkpoint, damaged
 from smpgnn.training.row_counts import context_rows
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
+from smpgnn.training.start import started
 
 
 @dataclass(frozen=True)
 class Result:
     """The result of a run: its folder, the best network, and its metrics on each split.
 
+    `baseline` is that entry of run.json, for tables of molecules.
     `test` is empty if the run has no test rows.
 
     A run with members has the mean validation metrics of its members. Its test metrics are those of
@@ -64,6 +70,7 @@ class Result:
     seconds: float
     test_sd: dict[str, float] = field(default_factory=dict)
     test_of_members: dict[str, float] = field(default_factory=dict)
+    baseline: dict[str, Any] | None = None
 
 
 def train_run(
@@ -126,6 +133,9 @@ def _train(
             prepared = prepare(options, saved_data, old=resume and saved_data is None)
     elif saved_data is not None and first:
         saved_data.check(prepared.content(options.task_name()))
+    start = folder.last if resume and folder.last.exists() else None
+    if start is None:
+        prepared = started(prepared, options)
     if first and not quiet:
         for note in prepared.notes:
             print(note, file=sys.stderr)
@@ -137,14 +147,16 @@ def _train(
         locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
     if resume and prepared.own is not None and folder.model.exists():
         # the run goes on with its loss and metrics, also if the defaults have changed since
-        prepared = replace(prepared, task=load_model(folder.model).task)
+        before = load_model(folder.model)
+        spec = replace(prepared.spec, usual_nodes=before.spec.usual_nodes)
+        prepared = replace(prepared, task=before.task, spec=spec)
 
     torch.manual_seed(options.seed)
     network = prepared.network()
     module = GraphModule(network, prepared, options)
     saved = SavedModel(network, prepared.spec, prepared.task, prepared.source)
     keeper, terminator = Keeper(folder, saved, options.patience, options.keep), Terminator()
-    start, checked = folder.last if resume and folder.last.exists() else None, False
+    checked = False
     if start is not None:
         sealed = saved_data is not None  # older versions wrote no checksums
         checked = check_checkpoint(start, options, module.state_dict(), sealed=sealed)
@@ -208,7 +220,15 @@ def _train_members(
     seconds = time.monotonic() - start
     saved = joined(load_members(folder.path, options), folder.path, options)
     return Result(
-        folder.path, saved, 0, found.validation, found.test, seconds, found.sd, found.alone
+        folder.path,
+        saved,
+        0,
+        found.validation,
+        found.test,
+        seconds,
+        found.sd,
+        found.alone,
+        found.baseline,
     )
 
 
@@ -329,15 +349,25 @@ def _finish(
     predictions = TestPredictions(saved.task)
     network, task, size, rows = saved.network, saved.task, options.batch_size, options.batch_rows
     validation = evaluate_store(network, task, prepared.splits.val, size, device, rows)
-    test = {}
+    errors = TestErrors(saved.task) if prepared.smiles else None
+
+    def keep(output: Any, batch: GraphBatch) -> None:
+        predictions.keep(output, batch)
+        if errors is not None:
+            errors.keep(output, batch)
+
+    test, comparison = dict[str, float](), dict[str, Any]()
     if len(prepared.splits.test):
-        test = evaluate_store(
-            network, task, prepared.splits.test, size, device, rows, keep=predictions.keep
-        )
+        test = evaluate_store(network, task, prepared.splits.test, size, device, rows, keep=keep)
     if write:
+        if errors is not None:
+            write_domain(folder, prepared, errors)
         folder.write_metrics(keeper.history)
         if test:
             folder.write_predictions(predictions.frame(prepared))
+        if test and isinstance(options, MoleculesOptions) and options.baseline:
+            network_metrics = {"validation": validation, "test": test}
+            comparison["baseline"] = baseline_record(prepared, options.seed, network_metrics)
         folder.write_record(
             {
                 "task": options.task_name(),
@@ -347,6 +377,7 @@ def _finish(
                 "best_epoch": keeper.kept_epoch,
                 "validation": validation,
                 "test": test,
+                **comparison,
                 "seed": options.seed,
                 "device": device_name(device),
                 "wall_time_s": round(seconds, 2),
@@ -357,7 +388,7 @@ def _finish(
             }
         )
         folder.draw_curves(saved.task.monitor, keeper.history)
-    return Result(folder.path, saved, keeper.kept_epoch, validation, test, seconds)
+    return Result(folder.path, saved, keeper.kept_epoch, validation, test, seconds, **comparison)
 
 
 @contextlib.contextmanager

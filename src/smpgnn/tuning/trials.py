@@ -44,6 +44,7 @@ def without_test(prepared: Prepared) -> Prepared:
     return replace(
         prepared,
         splits=replace(splits, test=splits.test.select([])),
+        smiles=(),
         table=SplitTable(table.row[kept], table.part[kept], node),
     )
 

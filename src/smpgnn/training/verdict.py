@@ -1,0 +1,50 @@
+"""Whether the network is ahead of the plain baseline, in words. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: What run.json calls the splits.
+_PARTS = ("validation", "test")
+
+
+def split_metrics(record: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """The metrics of each split in a run.json, and those of its baseline if it has one."""
+    found: dict[str, Mapping[str, float]] = {part: record[part] for part in _PARTS}
+    baseline = record.get("baseline") or {}
+    if "name" in baseline:
+        found |= {f"{part}, {baseline['name']}": baseline[part] for part in _PARTS}
+    return found
+
+
+def verdict(record: Mapping[str, Any]) -> str:
+    """Which of network and baseline is ahead on the test rows, and by the validation rows."""
+    baseline = record.get("baseline")
+    if not baseline:
+        return ""
+    if "name" not in baseline:
+        text = str(baseline.get("skipped", ""))
+        return text[:1].upper() + text[1:]
+    metric, better = baseline["metric"], baseline["better"]
+    names = {"network": "the network", "baseline": baseline["name"]}
+    values = {"network": record, "baseline": baseline}
+
+    def numbers(part: str) -> str:
+        """The winner first."""
+        loser = next(one for one in names if one != better[part])
+        one, other = (values[which][part][metric] for which in (better[part], loser))
+        return f"{metric} {one:.4f} against {other:.4f}"
+
+    if better["test"] in names:
+        loser = next(name for one, name in names.items() if one != better["test"])
+        first = f"{names[better['test']]} is ahead of {loser} on the test rows: {numbers('test')}"
+    else:
+        first = f"neither the network nor {names['baseline']} is ahead on the test rows"
+    if better["validation"] in names:
+        also = "also favour" if better["validation"] == better["test"] else "favour"
+        chosen = names[better["validation"]]
+        second = f"The validation rows {also} {chosen}: {numbers('validation')}"
+    else:
+        second = "The validation rows favour neither"
+    return f"{first[:1].upper()}{first[1:]}. {second}."
