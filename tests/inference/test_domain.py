@@ -146,9 +146,7 @@ def test_standardised_molecules_are_compared(tmp_path: Path) -> None:
     data = table()
     data["smiles"] = [f"{text}.[Na+].[Cl-]" for text in data["smiles"]]
     run = tmp_path / "run"
-    smpgnn.train(
-        "molecules", data, targets=["size"], standardize=True, output=str(run), **OPTIONS
-    )
+    smpgnn.train("molecules", data, targets=["size"], standardize=True, output=str(run), **OPTIONS)
     model = smpgnn.load(run, device="cpu")
     train = pd.read_csv(run / "splits.csv").query("split == 'train'")["row"]
     salt = data["smiles"][int(train.iloc[0]) - 1]

@@ -25,8 +25,8 @@ _FREE = ("dropout", "checkpoint")
 def with_start(options: TrainOptions, given: Collection[str]) -> TrainOptions:
     """The settings with those of the model to start from, if there is one.
 
-    These are the network, descriptors, bond features and standardisation. A different value among those `given`
-    by the user is refused.
+    These are the network, descriptors, bond features and standardisation. A different value among
+    those `given` by the user is refused.
     """
     if not isinstance(options, MoleculesOptions) or not options.from_run:
         return options
