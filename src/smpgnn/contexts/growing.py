@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.context import LocalContext
@@ -21,9 +19,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import NeighborhoodRows
 from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.errors import InputError
-from smpgnn.ops import Lift, SparseSum
-from smpgnn.ops.backend import transformed
-from smpgnn.ops.sparse import sparse_apply
+from smpgnn.ops import Lift, SparseSum, expand_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,29 +31,15 @@ class Widening:
 
     @cached_property
     def matrices(self) -> tuple[SparseSum, SparseSum]:
-        """The matrix that copies the rows, and its transpose for the gradient."""
+        """The matrix that sums over the copies of each row, and the one that copies rows."""
         places = torch.arange(self.source.numel() + 1, device=self.source.device)
         counts = torch.bincount(self.source, minlength=self.num_old)
         order = torch.argsort(self.source.int(), stable=True)
-        return SparseSum(places, self.source), SparseSum(pointer(counts), order)
+        return SparseSum(pointer(counts), order), SparseSum(places, self.source)
 
     def __call__(self, rows: Tensor) -> Tensor:
         """[P old, C] to [P new, C]."""
-        if transformed():
-            return rows.index_select(0, self.source)
-        wide: Tensor = _Widen.apply(rows, *self.matrices)  # type: ignore[no-untyped-call]
-        return wide
-
-
-class _Widen(Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
-        ctx.matrix, ctx.transposed = matrix, transposed
-        return rows.index_select(0, matrix.index)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return sparse_apply(grad, ctx.transposed, ctx.matrix), None, None
+        return expand_rows(rows, *self.matrices)
 
 
 @dataclass(frozen=True, eq=False)
