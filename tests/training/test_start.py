@@ -94,6 +94,13 @@ def test_common_targets_are_taken_over_and_others_are_new(run: Path, classes: Pa
         predictions(prepared)["predicted_mass"], expected["predicted_mass"], rtol=1e-5
     )
     assert prepared.notes[-1] == f"Starts from {run}."
+    prepared = begun(run, "polar", "size")  # targets of both kinds
+    np.testing.assert_allclose(
+        predictions(prepared)["predicted_size"], expected["predicted_size"], rtol=1e-5
+    )
+    assert prepared.notes[-1] == f"Starts from {run}, with new outputs for 'polar'."
+    prepared = begun(run, "mass", log_target=True)  # logarithms are another output
+    assert prepared.notes[-1] == f"Starts from {run}, with new outputs for 'mass'."
     expected = smpgnn.load(classes, "cpu").predict(SMILES)
     found = predictions(begun(classes, "long", "polar"))
     for name in ("polar", "long"):
