@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import signal
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from commands import done, smpgnn
-from training.processes import Fork, finish, wait_for
+from training.processes import Fork, finish, fork_workers, wait_for
 
-from smpgnn.paper.experiments import runner
 from smpgnn.paper.experiments.records import read_records
 
 SMALL = (
@@ -22,11 +20,6 @@ SMALL = (
 )  # fmt: skip
 EPOCHS = 25
 TRIAL = 5
-
-
-def fork_workers() -> None:
-    """Workers that need not import torch; the test of the time limit starts a real one."""
-    runner.get_context = lambda method: multiprocessing.get_context("fork")  # type: ignore
 
 
 def wait_for_two_runs(process: Fork, work: Path) -> None:
