@@ -30,12 +30,13 @@ from smpgnn.data.splits import Rows
 from smpgnn.files import write_text
 from smpgnn.training.calibration import Calibration
 from smpgnn.training.intervals import Intervals, fit_intervals, narrowest
-from smpgnn.training.member_results import Predictions, load_members, predict_unseen
+from smpgnn.training.member_results import load_members
 from smpgnn.training.prepare import prepare
 from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import pick_device
 from smpgnn.training.tasks.quantities import numbers
+from smpgnn.training.unseen import Predictions, predict_unseen
 
 Values = NDArray[np.float64]
 

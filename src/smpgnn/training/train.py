@@ -28,7 +28,7 @@ from smpgnn.training.domain import TestErrors, write_domain
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.loggers import run_logger
 from smpgnn.training.member_plan import members
-from smpgnn.training.member_results import finish, joined, load_members, splits_of
+from smpgnn.training.member_results import finish, joined, load_members
 from smpgnn.training.members import Given, jobs_of, train_all
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
@@ -42,12 +42,13 @@ from smpgnn.training.processes import (
     started_processes,
     watching,
 )
-from smpgnn.training.provenance import commit, device_name, versions
+from smpgnn.training.provenance import origin
 from smpgnn.training.resume import check_checkpoint, damaged
 from smpgnn.training.row_counts import context_rows
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.start import started
+from smpgnn.training.unseen import splits_of
 
 
 @dataclass(frozen=True)
@@ -379,12 +380,9 @@ def _finish(
                 "test": test,
                 **comparison,
                 "seed": options.seed,
-                "device": device_name(device),
                 "wall_time_s": round(seconds, 2),
                 "peak_memory_mib": round(keeper.peak_mib, 1),
-                "memory_of": "tensors on the GPU" if device.type == "cuda" else "whole process",
-                "versions": versions(),
-                "commit": commit(),
+                **origin(device),
             }
         )
         folder.draw_curves(saved.task.monitor, keeper.history)
