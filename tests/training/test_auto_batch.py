@@ -8,7 +8,7 @@ import torch
 from smpgnn.config.options import CyclesOptions
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.training import memory
+from smpgnn.training import memory, memory_probe
 from smpgnn.training.loader import BatchLoader
 from smpgnn.training.prepare import prepare
 
@@ -32,7 +32,7 @@ def test_a_batch_takes_half_of_the_free_memory(
         assert int(store.num_nodes[largest].square().sum()) <= rows
         few = store.select(range(len(largest)))
         if rows < 400 * len(store):
-            assert memory.step_bytes(few, network, cpu) == pytest.approx(free / 2, rel=0.3)
+            assert memory_probe.step_bytes(few, network, cpu) == pytest.approx(free / 2, rel=0.3)
         found.append(rows)
     assert found[0] < found[1] < found[2]
 

@@ -71,7 +71,7 @@ def _chosen(pairs: list[GraphPair], samples: int | None) -> list[int]:
 def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], peak: float) -> str:
     from smpgnn.paper.experiments.brec import spec_of
     from smpgnn.paper.experiments.protocol import settings_of
-    from smpgnn.training.memory import count_parameters
+    from smpgnn.training.memory_probe import count_parameters
     from smpgnn.training.provenance import origin
     from smpgnn.training.saved import pick_device
 
