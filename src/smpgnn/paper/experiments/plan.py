@@ -27,6 +27,7 @@ from smpgnn.paper.experiments.records import (
 from smpgnn.paper.experiments.search import settings_hash, trial_options
 from smpgnn.paper.experiments.table import Row, Selection, Table, Training, pick
 from smpgnn.paper.experiments.tables import TABLES, find_table
+from smpgnn.training.side_by_side import epochs_done
 
 #: Table, row and training at which a learning rate is chosen.
 PilotKey = tuple[str, str, str]
@@ -80,11 +81,7 @@ class Job:
 
     def epochs_done(self) -> int:
         """Epochs in the run folder."""
-        try:
-            with (self.folder / "metrics.csv").open("rb") as file:
-                return max(0, sum(1 for _ in file) - 1)
-        except OSError:
-            return 0
+        return epochs_done(self.folder)
 
     def chosen(self, choice: Choice) -> Job:
         """The job with the chosen rate and readout."""
