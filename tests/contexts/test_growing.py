@@ -114,7 +114,7 @@ def test_growing_fixed_and_onehot_rows_agree(
 
 @pytest.mark.parametrize("layer", ["default", "fast"])
 @given(graphs=GRAPHS, seed=seeds())
-def test_layers_edge_by_edge_agree_with_the_short_way(
+def test_layers_edge_by_edge_equal_the_fast_path(
     layer: str, graphs: list[Structure], seed: int
 ) -> None:
     """`by_edge` of a layer's index pairs the same rows as its `lift`, up to equal ones."""

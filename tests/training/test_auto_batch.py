@@ -37,7 +37,7 @@ def test_a_batch_takes_half_of_the_free_memory(
     assert found[0] < found[1] < found[2]
 
 
-def test_checkpointing_makes_room_for_larger_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpointing_allows_larger_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda device: 2**28)
     store, deep = cycle_graphs(4, 20, 40, seed=0), spec().changed(num_layers=12)
     rows = [

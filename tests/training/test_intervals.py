@@ -71,7 +71,7 @@ def test_coverage_over_many_samples() -> None:
     assert np.mean(widths["chosen"]) < 0.95 * np.mean(widths["constant"])
 
 
-def test_constant_where_the_spread_says_nothing() -> None:
+def test_intervals_are_constant_if_the_spread_is_uninformative() -> None:
     random = np.random.default_rng(0)
     residual = random.normal(size=200)
     useless = random.gamma(0.2, 1.0, 200)

@@ -113,7 +113,7 @@ def features(store: GraphStore, network: NetworkSpec) -> GraphStore:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", ["default, edges and residuals", "default, local", "gin"])
-def test_the_probe_tells_the_peak_on_a_gpu(name: str) -> None:
+def test_the_probe_predicts_the_peak_on_a_gpu(name: str) -> None:
     network, device = CASES[name], torch.device("cuda")
     store = features(cycle_graphs(4, 28, 2000, seed=0), network)
     counts, state = count_rows(store, network), torch.cuda.get_rng_state()
@@ -124,7 +124,7 @@ def test_the_probe_tells_the_peak_on_a_gpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_probe_tells_the_peak_of_a_larger_batch(name: str) -> None:
+def test_the_probe_predicts_the_peak_of_a_larger_batch(name: str) -> None:
     """Of sixty graphs of 28 nodes; the probe sees a few of them."""
     network = CASES[name]
     store = features(cycle_graphs(4, 28, 60, seed=0), network)

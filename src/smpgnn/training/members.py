@@ -168,7 +168,7 @@ def _finish(training: Training, outcome: Outcome, shown: PlainLines) -> None:
     assert training.process is not None
     seconds, training.process = training.process.seconds, None
     if outcome.stopped:
-        training.state, training.text = "failed", "its process was ended from outside."
+        training.state, training.text = "failed", "its process was terminated."
     elif outcome.error:
         training.state, training.text = "failed", outcome.error
     else:

@@ -158,9 +158,9 @@ def _descriptors(options: MoleculesOptions) -> Descriptors:
 
 
 def _same_task(options: TableOptions, saved: RunData | None) -> str:
-    """The type of task; a run whose targets were all numbers goes on with numbers.
+    """The type of task; a run whose targets were all numbers continues with numbers.
 
-    Earlier versions took columns of two different numbers for classes only if all were.
+    Earlier versions took columns of two different numbers as classes only if all columns were.
     """
     if options.task == "auto" and saved is not None:
         columns = [name for name in saved.fingerprint.columns if name.startswith("target '")]
@@ -189,7 +189,7 @@ def graphs(
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: name the targets as well, with --targets.")
     if options.weight_column and options.level == "node":
-        raise InputError("--weight-column: is for targets of graphs: leave it out.")
+        raise InputError("--weight-column: applies to targets of graphs only: leave it out.")
     if options.integers == "categories":
         raise InputError(
             "integers: applies to graphs from Python; in files, write categories as texts."
@@ -253,7 +253,7 @@ def prepare_store(
         notes: messages for the user.
     """
     if options.weight_column and store.weight is None:
-        raise InputError("weight_column: is for tables and files: leave it out.")
+        raise InputError("weight_column: applies to tables and files only: leave it out.")
     if store.y is not None:
         store = replace(store, y=store.y.float())
     columns = (*target_columns(targets), *weight_columns(options.weight_column))

@@ -98,7 +98,7 @@ def train_run(
         assert isinstance(options, TableOptions)
         if callbacks:
             raise InputError(
-                "members train in processes of their own, without callbacks: leave out folds, "
+                "members train in separate processes, where callbacks cannot run: leave out folds, "
                 "ensemble and calibration."
             )
         return _train_members(options, resume, prepared, quiet, given)
@@ -143,7 +143,7 @@ def _train(
     if device.type == "cpu" and options.devices * options.nodes == 1:
         locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
     if resume and prepared.own is not None and folder.model.exists():
-        # the run goes on with its loss and metrics, also if the defaults have changed since
+        # the run keeps its loss and metrics, even if the defaults have changed since
         before = load_model(folder.model)
         spec = replace(prepared.spec, usual_nodes=before.spec.usual_nodes)
         prepared = replace(prepared, task=before.task, spec=spec)
@@ -190,7 +190,7 @@ def _train_members(
     """Train the members side by side, then write the results of the run."""
     device, folder, start = pick_device(options.device), RunFolder(options.output), time.monotonic()
     if started_processes() > 1:
-        raise InputError("members train in processes of their own: start one process only.")
+        raise InputError("members train in separate processes: start one process only.")
     with contextlib.ExitStack() as locks:
         if resume:
             locks.enter_context(folder.alone())

@@ -54,7 +54,7 @@ def trained(tmp_path: Path, *words: str) -> list[Record]:
     return records
 
 
-def test_a_record_says_what_the_run_folder_says(tmp_path: Path) -> None:
+def test_a_record_agrees_with_its_run_folder(tmp_path: Path) -> None:
     (record,) = trained(tmp_path, "cycle_detection", "SMP", "4-12")
     wanted = job(tmp_path, "cycle_detection", "SMP", "4-12")
     run = RunFolder(wanted.folder).read_record()

@@ -50,7 +50,7 @@ class Part:
 @singledispatch
 def quantities(task: Task, output: Tensor) -> Tensor:
     """The quantities of an output of the network, [R, Q] in float64."""
-    raise InputError("runs with members are for your own data with targets of one level.")
+    raise InputError("members need your own data, with targets of graphs or of nodes.")
 
 
 @singledispatch
