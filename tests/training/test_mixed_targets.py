@@ -73,7 +73,7 @@ def test_the_loss_is_a_mean_over_all_targets() -> None:
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
-def test_a_target_has_the_metrics_of_its_own_task(level: str) -> None:
+def test_a_target_has_the_metrics_of_its_task(level: str) -> None:
     output, target = outputs(9)
     parts = (replace(NUMBER, level=level), replace(KIND, level=level))
     found = scores(replace(MIXED, parts=parts, level=level), output, batch(target, level))

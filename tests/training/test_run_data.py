@@ -278,7 +278,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "old"
 
 
-def test_an_old_run_predicts_and_goes_on(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_run_predicts_and_resumes(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(smpgnn.load(old, device="cpu").predict(["CCO"])) == 1
     made = smpgnn.train("molecules", output="old", resume=True, path=str(old.parent / "data.csv"))
     assert made.test == pytest.approx({"mae": 1.1488040, "mse": 1.5130496}, rel=1e-3)

@@ -117,7 +117,7 @@ def _model(path: Path, record: dict[str, Any]) -> None:
 
 def _data_set(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.training.memory import probe
+        from smpgnn.training.memory_probe import probe
         from smpgnn.training.prepare import prepare
         from smpgnn.training.row_counts import count_rows
         from smpgnn.training.saved import pick_device

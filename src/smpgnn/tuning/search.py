@@ -87,7 +87,7 @@ def tune_run(
     prepared: Prepared | None = None,
     quiet: bool = False,
 ) -> TuneResult:
-    """Search, or go on with a search, until `plan.trials` trials have finished.
+    """Start or continue a search, until `plan.trials` trials have finished.
 
     Args:
         options: the default settings; `output` is the folder of the search.
