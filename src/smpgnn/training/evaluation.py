@@ -83,7 +83,7 @@ class TestPredictions:
         self.rows += [[*targets, *predicted] for targets, predicted in pairs]
 
     def frame(self, prepared: Prepared) -> pd.DataFrame:
-        """One row per test row (or node): its number, targets and predictions."""
+        """One row per test row (or node): its number, SMILES, targets and predictions."""
         import pandas as pd
 
         whole, test, rows = prepared.split_table(), prepared.splits.test, self.rows
@@ -94,7 +94,9 @@ class TestPredictions:
         elif self.task.node_outputs and not self.task.graph_outputs:
             table = table.with_nodes(test.num_nodes)
         numbers = table.frame()[["row"] if table.node is None else ["row", "node"]]
-        taken = {"row", "node", *self.task.columns()}
+        if prepared.smiles:
+            numbers.insert(1, "smiles", [prepared.smiles[row] for row in table.row.tolist()])
+        taken = {"row", "node", "smiles", *self.task.columns()}
         names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
         values = pd.DataFrame(rows, columns=[*names, *self.task.columns()])
         # as many digits as float32 has

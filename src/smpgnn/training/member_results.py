@@ -126,8 +126,11 @@ class Predictions:
     def _in(self, group: tuple[int, int]) -> list[int]:
         return [number for number, one in enumerate(self.members) if one.group == group]
 
-    def frame(self, rows: HeldOut, calibration: Calibration) -> pd.DataFrame:
-        """A line for each test row: its number, targets, and predictions of unseen rows."""
+    def frame(self, rows: HeldOut, calibration: Calibration, smiles: Sequence[str]) -> pd.DataFrame:
+        """A line for each test row: its number, SMILES, targets, and predictions of unseen rows.
+
+        `smiles` are those of all rows of a table of molecules.
+        """
         import pandas as pd
 
         level = LEVEL if calibration.intervals and numbers(self.task) else 0.0
@@ -138,7 +141,9 @@ class Predictions:
             shown = Shown(self.task, calibration, len(self.members) > 1)
             values = shown.rows(rows.mean, rows.spread)
         lines = self.table.frame().drop(columns="split")
-        taken = {"row", "node", *shown.columns}
+        if smiles:
+            lines.insert(1, "smiles", [smiles[row] for row in self.table.row.tolist()])
+        taken = {"row", "node", "smiles", *shown.columns}
         names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
         targets = self.task.shown_targets(self.batch(self.position))
         pairs = zip(targets, values, strict=True)
@@ -277,7 +282,7 @@ def finish(
     results = summary(found, calibration, [one["validation"] for one in single])
     if results.test:
         shown = found.held_out(found.position, calibration)
-        folder.write_predictions(found.frame(shown, calibration))
+        folder.write_predictions(found.frame(shown, calibration, prepared.smiles))
     if prepared.smiles:
         _write_domain(folder, prepared, found, calibration)
     entries = [one["baseline"] for one in single if "baseline" in one]
