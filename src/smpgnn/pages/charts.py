@@ -35,6 +35,7 @@ _VARIABLES |= {f"#0000c{k}": f"--c{k}" for k in range(COLOURS)}
 _WIDTH, _PLOT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 190, 58, 10, 26, 38
 _MARGIN, _LEGEND_LINE, _KEY, _CHARACTER = 10, 12.6, 38, 6.2
 _SQUARE = _WIDTH - _LEFT - _RIGHT
+_FEW = 40  # dots that are drawn larger
 _TEMPLATES = files("smpgnn.pages") / "templates"
 
 
@@ -150,8 +151,9 @@ def _figure(chart: Chart) -> Figure:
     drawn = [_draw(axes, line) for line in lines]
     axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
     whole = all(float(x).is_integer() for line in lines for x, *_ in line.points)
-    _set_ticks(axes.xaxis, whole=whole)
-    _set_ticks(axes.yaxis)
+    most = 8 if isinstance(chart, Plot) else 6
+    _set_ticks(axes.xaxis, most, whole=whole)
+    _set_ticks(axes.yaxis, most)
     axes.set(title=chart.title, xlabel=chart.x_label)
     axes.set_ylabel(chart.y_label, rotation_mode="anchor")
     axes.yaxis.set_label_coords(13 / _WIDTH, middle, transform=figure.transFigure)
@@ -164,6 +166,7 @@ def _figure(chart: Chart) -> Figure:
 
 def _prepare(axes: Axes, plot: Plot) -> None:
     """Set the limits and draw the guides."""
+    axes.xaxis.labelpad = 7
     if plot.x_limits is not None:
         axes.set_xlim(plot.x_limits)
     if plot.y_limits is not None:
@@ -179,7 +182,8 @@ def _draw(axes: Axes, line: Series) -> Line2D:
     if isinstance(line, Dots):
         if low != high:
             _segments(axes, x, low, high, color=colour, linewidth=1, alpha=0.35)
-        return _segments(axes, x, y, y, color=colour, linewidth=4.2, alpha=0.6)
+        width = 4.2 if len(x) > _FEW else 7
+        return _segments(axes, x, y, y, color=colour, linewidth=width, alpha=0.6)
     if len(x) == 1:
         return _segments(axes, x, y, y, color=colour, linewidth=6)
     if low != high:
@@ -201,9 +205,9 @@ def _segments(
     return axes.plot(xs, ys, solid_capstyle="round", clip_on=False, **look)[0]
 
 
-def _set_ticks(axis: Axis, whole: bool = False) -> None:
+def _set_ticks(axis: Axis, most: int, whole: bool = False) -> None:
     """A few round numbers: on a logarithmic axis, powers of ten, on a short one their triples."""
-    locator: Locator = MaxNLocator(6, steps=[1, 2, 5, 10], integer=whole)
+    locator: Locator = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
     if axis.get_scale() == "log":
         low, high = axis.get_view_interval()
         locator = LogLocator(subs=(1,) if high / low > 1e4 else (1, 3), numticks=9)

@@ -21,6 +21,7 @@ Values = NDArray[np.float64]
 
 #: Columns before those of the targets.
 _LEADING = ("row", "node", "smiles")
+_LARGEST = 3e38  # larger numbers are beyond float32, and not drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +73,8 @@ def predicted_targets(run: RunFiles) -> list[Predicted]:
         return _targets(run, frame)
     except (KeyError, IndexError, ValueError) as error:
         raise InputError(
-            f"{run.folder}: test_predictions.csv does not fit to the model: write it again with "
-            "--resume."
+            f"{run.folder}: test_predictions.csv or similarity.csv does not fit to the model: "
+            "write them again with --resume."
         ) from error
 
 
@@ -107,7 +108,7 @@ def _targets(run: RunFiles, frame: pd.DataFrame) -> list[Predicted]:
             at = more + kinds * numbers.index(part)
             bars = _numbers(frame.iloc[:, at : at + 2])
         one = _target(part, text, cells, bars)
-        known = np.isfinite(one["real"]) & np.isfinite(one["error"])
+        known = (np.abs(one["real"]) < _LARGEST) & (np.abs(one["error"]) < _LARGEST)
         one = {name: None if value is None else value[known] for name, value in one.items()}
         targets.append(
             Predicted(
@@ -131,10 +132,11 @@ def _target(
         index = {label: float(k) for k, label in enumerate(part.classes)}
         real = np.array([index.get(value, np.nan) for value in text])
         shares = _numbers(cells.iloc[:, 1:])
+        shares[(shares < 0) | (shares > 1)] = np.nan
         if shares.shape[1] == 1:
             shares = np.concatenate([1 - shares, shares], axis=1)
         of_real = np.take_along_axis(shares, np.nan_to_num(real).astype(int)[:, None], axis=1)
-        error = np.where(np.isnan(real), np.nan, 1 - of_real[:, 0])
+        error = np.where(np.isnan(real + shares.sum(1)), np.nan, 1 - of_real[:, 0])
         gap = dict.fromkeys(("predicted", "low", "high"))
         return {"real": real, "shares": shares, "error": error, **gap}
     real, predicted = _numbers(text.to_frame())[:, 0], _numbers(cells)[:, 0]

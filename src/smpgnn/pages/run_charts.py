@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from smpgnn.pages.charts import COLOURS, Chart, Dots, Plot, Series, solid
 from smpgnn.pages.predicted import Predicted, Values
 from smpgnn.pages.run_files import RunFiles, Trained
+from smpgnn.pages.words import label, sentence
 from smpgnn.training.probabilities import Bin, reliability
 
 #: Dots of a chart: of more rows a random part is shown.
@@ -33,9 +34,14 @@ def learning_curves(run: RunFiles) -> list[Chart]:
     metric = run.task.monitor
     histories = [one.history for one in run.networks if one.history]
     charts = []
-    for name, label in (("train_loss", "training loss"), (f"val_{metric}", f"validation {metric}")):
-        known = [[line for line in history if name in line] for history in histories]
-        curves = [{line["epoch"]: line[name] for line in history} for history in known if history]
+    for column, name in (
+        ("train_loss", "training loss"),
+        (f"val_{metric}", f"validation {label(metric)}"),
+    ):
+        known = [
+            [line for line in history if {"epoch", column} <= line.keys()] for history in histories
+        ]
+        curves = [{line["epoch"]: line[column] for line in history} for history in known if history]
         if not curves:
             continue
         epochs = sorted(set.intersection(*(set(curve) for curve in curves)))
@@ -44,7 +50,7 @@ def learning_curves(run: RunFiles) -> list[Chart]:
         points = tuple(
             (epoch, fmean(at), min(at), max(at)) for epoch, at in zip(epochs, values, strict=True)
         )
-        charts.append(Chart(label.capitalize(), "epoch", label, (Series("", NETWORK, points),)))
+        charts.append(Chart(sentence(name), "epoch", name, (Series("", NETWORK, points),)))
     return [chart for chart in charts if chart.drawable]
 
 
@@ -113,7 +119,7 @@ def by_fold(run: RunFiles) -> Plot | None:
     if len(own) < 2:
         return None
     trees = _of_folds(folds, metric, lambda one: (one.record.get("baseline") or {}).get("test", {}))
-    name = next((one.record["baseline"]["name"] for one in folds if trees), "")
+    name = (run.record.get("baseline") or {}).get("name", "baseline")
     series: list[Series] = [Dots("network", NETWORK, own)]
     if trees:
         series.append(Dots(name, OTHER, trees))
@@ -125,7 +131,7 @@ def by_fold(run: RunFiles) -> Plot | None:
     return Plot(
         "Held-out folds",
         "fold",
-        metric,
+        label(metric),
         tuple(series),
         x_limits=(0.5, last + 0.5),
         y_limits=(low - margin, high + margin),
@@ -155,10 +161,10 @@ def class_curves(target: Predicted) -> list[Plot]:
         style, value, hit = solid(colour), target.shares[:, number], target.real == number
         x, y = _curve(binary_roc, value, hit)
         area = float(np.trapezoid(y, x))
-        label = target.part.classes[number]
-        roc.append(Series(f"{label}: area {area:.3f}", style, _thinned(x, y)))
+        name = target.part.classes[number]
+        roc.append(Series(f"{name}: area {area:.3f}", style, _thinned(x, y)))
         y, x = _curve(binary_precision_recall_curve, value, hit)
-        precise.append(Series(label, style, _thinned(x, y)))
+        precise.append(Series(name if len(classes) > 1 else "", style, _thinned(x, y)))
         shares.append(float(hit.mean()))
     if not roc:
         return []

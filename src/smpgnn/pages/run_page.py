@@ -72,7 +72,8 @@ def page(run: RunFiles) -> str:
         units=run.task.units(),
         data=words.data_facts(run),
         values=words.target_tables(run),
-        curves=[*charts.learning_curves(run), *([folds] if folds else [])],
+        curves=charts.learning_curves(run),
+        of_folds=[folds] if folds else [],
         members=len(run.networks),
         sections=_sections(run, shown),
         untold=words.untold(run, shown),
@@ -139,8 +140,11 @@ def _about_classes(
     if len(classes) == 2:
         share = float(np.mean(target.real == 1))
         notes.append(f"Curves are about class {classes[1]}, {share:.0%} of these rows.")
-    elif len(shown) < len(classes):
-        notes.append("Curves show the largest classes.")
+    else:
+        few = "" if len(shown) == len(classes) else f" of the {len(shown)} largest classes"
+        notes.append(f"Each curve{few} is about one class against the others.")
+    if run.fold:
+        notes.append("They are of the predictions of all folds together.")
     if target.name not in run.reliability:
         brier = brier_score(target.shares, target.real.astype(np.int64))
         error = calibration_error(list(charts.diagrams(run, target)["network"]))

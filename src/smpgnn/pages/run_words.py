@@ -13,16 +13,9 @@ from smpgnn.config.settings import flat, settings
 from smpgnn.data.summary import TargetSummary
 from smpgnn.pages.predicted import Predicted, parts
 from smpgnn.pages.run_files import RunFiles
-from smpgnn.pages.words import setting, short
+from smpgnn.pages.words import LABELS, label, measured, setting, short
 from smpgnn.training.verdict import has_folds, split_metrics, verdict
 
-#: Metrics in words.
-LABELS = {
-    "rmse": "RMSE", "mae": "MAE", "mse": "MSE", "r2": "R²", "pearson": "Pearson",
-    "spearman": "Spearman", "auc": "ROC-AUC", "prauc": "PR-AUC", "mcc": "MCC", "f1": "F1",
-    "balanced_accuracy": "balanced accuracy", "log_loss": "log loss",
-    "relative_error": "relative error",
-}  # fmt: skip
 #: Targets that a title names.
 _NAMED = 3
 
@@ -55,10 +48,6 @@ def unit_of(run: RunFiles, name: str) -> str:
     """' (nM)', or '' without a unit."""
     target = run.summary.targets.get(name) if run.summary else None
     return f" ({target.unit})" if target is not None and target.unit else ""
-
-
-def label(metric: str) -> str:
-    return LABELS.get(metric, metric)
 
 
 def verdicts(run: RunFiles, targets: Sequence[Predicted]) -> list[str]:
@@ -97,10 +86,10 @@ def _quality(run: RunFiles, targets: Sequence[Predicted]) -> str:
 
 
 def _coverage(run: RunFiles) -> str:
-    about = (run.record.get("calibration") or {}).get("targets", {})
     found = []
-    for name, entry in about.items():
-        if entry.get("test_coverage") is None:
+    for name, entry in calibrated(run).items():
+        known = [entry.get(key) for key in ("level", "test_coverage", "test_rows", "mean_width")]
+        if not all(isinstance(value, int | float) for value in known):
             continue
         found.append(
             f"Intervals of {entry['level']:.0%} contain {entry['test_coverage']:.0%} of "
@@ -108,6 +97,14 @@ def _coverage(run: RunFiles) -> str:
             f"{short(entry['mean_width'], 3)}."
         )
     return " ".join(found[:_NAMED])
+
+
+def calibrated(run: RunFiles) -> Mapping[str, Mapping[str, Any]]:
+    """What run.json says about the calibration of each target."""
+    about = run.record.get("calibration")
+    targets = about.get("targets") if isinstance(about, dict) else None
+    entries = targets if isinstance(targets, dict) else {}
+    return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
 
 
 def metric_tables(run: RunFiles) -> list[Table]:
@@ -124,7 +121,7 @@ def metric_tables(run: RunFiles) -> list[Table]:
                 own = [values.get(f"{metric} {target}" if target else metric) for metric in shown]
                 rows.append((f"{split}: {target}" if target else split, own))
                 pairs.append((split, target))
-        cells = [(head, [None if v is None else short(v) for v in row]) for head, row in rows]
+        cells = [(head, [None if v is None else measured(v) for v in row]) for head, row in rows]
         best = _better(run, shown, rows, pairs)
         tables.append(Table([label(metric) for metric in shown], cells, best))
     return tables
@@ -260,13 +257,17 @@ def _span(values: Sequence[int]) -> str:
 
 def calibration_table(run: RunFiles, name: str) -> Table | None:
     """Log loss, Brier score and ECE of a target before and after its calibration."""
-    entry = ((run.record.get("calibration") or {}).get("targets") or {}).get(name) or {}
-    measures = [("log loss", "log_loss"), ("Brier score", "brier"), ("ECE", "ece")]
-    if not all(isinstance(entry.get(key), dict) for _, key in measures):
+    entry = calibrated(run).get(name, {})
+    measures = {"log_loss": "log loss", "brier": "Brier score", "ece": "ECE"}
+    found = [entry.get(key) for key in measures]
+    if not all(isinstance(values, dict) for values in found):
         return None
-    kinds = list(entry["brier"])
-    rows = [(kind, [short(entry[key][kind]) for _, key in measures]) for kind in kinds]
-    return Table([head for head, _ in measures], rows)
+    rows = []
+    for kind in ("raw", "calibrated"):
+        cells = [values.get(kind) for values in found]  # type: ignore[union-attr]
+        numbers = [value if isinstance(value, float) else None for value in cells]
+        rows.append((kind, [None if value is None else measured(value) for value in numbers]))
+    return Table(list(measures.values()), rows)
 
 
 def error_words(target: Predicted) -> str:

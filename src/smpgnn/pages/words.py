@@ -5,10 +5,29 @@ from __future__ import annotations
 import math
 from typing import Any
 
+#: Metrics in words.
+LABELS = {
+    "rmse": "RMSE", "mae": "MAE", "mse": "MSE", "r2": "R²", "pearson": "Pearson",
+    "spearman": "Spearman", "auc": "ROC-AUC", "prauc": "PR-AUC", "mcc": "MCC", "f1": "F1",
+    "balanced_accuracy": "balanced accuracy", "log_loss": "log loss",
+    "relative_error": "relative error",
+}  # fmt: skip
+
+
+def label(metric: str) -> str:
+    """A metric in words."""
+    return LABELS.get(metric, metric.replace("_", " "))
+
 
 def number(value: float, digits: int) -> str:
     """A number with a proper minus sign; a network beyond float32 is an overflow."""
     return f"{value:.{digits}f}".replace("-", "−") if math.isfinite(value) else "overflow"
+
+
+def measured(value: float) -> str:
+    """A metric, with four decimals unless it is large."""
+    text = f"{value:.4f}" if abs(value) < 1000 else f"{value:,.6g}"
+    return text.replace("-", "−")
 
 
 def short(value: float, digits: int = 4) -> str:
@@ -34,4 +53,4 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-FILTERS = (number, short, setting, sentence)
+FILTERS = (number, measured, short, setting, sentence)

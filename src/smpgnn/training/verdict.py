@@ -25,7 +25,7 @@ def split_metrics(record: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
             found["held-out folds, mean"] = record["test"]
             found["held-out folds, sd"] = record["test_sd"]
         elif record["test"]:
-            found["test, mean of members"] = record["test_of_members"]
+            found["test, mean of members"] = record.get("test_of_members", {})
             found["test, ensemble"] = record["test"]
     baseline = record.get("baseline") or {}
     if "name" in baseline:
@@ -55,6 +55,8 @@ def verdict(record: Mapping[str, Any]) -> str:
     if better["test"] in names:
         loser = next(name for one, name in names.items() if one != better["test"])
         first = f"{names[better['test']]} is ahead of {loser} on the {where}: {numbers('test')}"
+    elif not record["test"]:
+        first = "there are no test rows"
     else:
         first = f"neither the network nor {names['baseline']} is ahead on the {where}"
     if better["validation"] in names:
