@@ -123,7 +123,7 @@ def _about_numbers(run: RunFiles, target: Predicted) -> list[str]:
     notes = ["The dashed line marks perfect predictions."]
     if target.low is not None and target.high is not None:
         inside = (target.low <= target.real) & (target.real <= target.high)
-        bars = "Bars are 90 % intervals"
+        bars = "Bars are 90% intervals"
         if run.fold:
             notes.append(f"{bars}, calibrated on these rows.")
         else:
