@@ -20,7 +20,7 @@ import smpgnn as library
 from smpgnn.errors import InputError
 from smpgnn.pages.drawn import Explainer, drawings
 from smpgnn.pages.predicted import predicted_targets
-from smpgnn.pages.run_charts import by_fold, class_curves, error_by_similarity, parity
+from smpgnn.pages.run_charts import _thinned, by_fold, class_curves, error_by_similarity, parity
 from smpgnn.pages.run_files import RunFiles, read_run
 from smpgnn.pages.run_page import page
 from smpgnn.pages.run_words import metric_tables
@@ -157,6 +157,13 @@ def test_curves_of_classes(folds: Path) -> None:
     text = text_of(folds)
     assert "Reliability before and after calibration" in text
     assert f"{found.record['calibration']['targets']['polar']['brier']['raw']:.4f}" in text
+
+
+def test_thinned_curves_keep_their_corners() -> None:
+    x, y = np.array([0, 0, 0, 0, 0.5, 1, 1.0]), np.array([1, 0, 0, 0, 0.2, 0.4, 0.1])
+    assert [point[:2] for point in _thinned(x, y)] == [(0, 1), (0, 0), (1, 0.4), (1, 0.1)]
+    x = np.linspace(0, 1, 5_000)
+    assert 100 < len(_thinned(x, x**2)) < 130
 
 
 def test_intervals_and_several_targets(ensemble: Path) -> None:

@@ -320,7 +320,7 @@ def input_columns(
             f"of this table with --smiles-column; its columns are {listing(names)}."
         )
     require_columns(needed, names, path)
-    return names, needed
+    return list(names), needed
 
 
 def predict_table(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smpgnn.errors import shown
 from smpgnn.pages.charts import COLOURS, Chart, Dots, Plot, Series, solid
 from smpgnn.pages.predicted import Predicted, Values
 from smpgnn.pages.run_files import RunFiles, Trained
@@ -68,7 +69,7 @@ def parity(target: Predicted, unit: str) -> Plot | None:
     low, high = (np.clip(values[rows], *limits) for values in (low, high))
     return Plot(
         "Predicted and real values",
-        f"real {target.name}{unit}",
+        f"real {shown(target.name, 40)}",  # which has its unit
         f"predicted{unit}",
         (Dots("", NETWORK, _points(x, y, low, high)),),
         log_x=log,
@@ -224,11 +225,13 @@ def _curve(function: Any, value: Values, hit: NDArray[np.bool_]) -> tuple[Values
 
 def _thinned(x: Values, y: Values) -> Any:
     """Points of a curve, at most about `_POINTS`: its corners, or some of them."""
-    inner = slice(1, -1)
-    straight = (np.diff(x)[:-1] * np.diff(y)[1:] == np.diff(x)[1:] * np.diff(y)[:-1])  # fmt: skip
-    kept = np.ones(len(x), dtype=bool)
-    kept[inner] = ~straight
-    rows = np.flatnonzero(kept)
+    moved = np.ones(len(x), dtype=bool)
+    moved[1:] = (np.diff(x) != 0) | (np.diff(y) != 0)
+    x, y = x[moved], y[moved]
+    corner = np.ones(len(x), dtype=bool)
+    right, up = np.diff(x), np.diff(y)
+    corner[1:-1] = right[:-1] * up[1:] != right[1:] * up[:-1]
+    rows = np.flatnonzero(corner)
     step = max(1, -(-len(rows) // _POINTS))
     rows = np.unique(np.concatenate([rows[::step], rows[-1:]]))
     return _points(x[rows], y[rows])

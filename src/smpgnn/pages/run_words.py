@@ -91,10 +91,12 @@ def _coverage(run: RunFiles) -> str:
         known = [entry.get(key) for key in ("level", "test_coverage", "test_rows", "mean_width")]
         if not all(isinstance(value, int | float) for value in known):
             continue
+        target = run.summary.targets.get(name) if run.summary is not None else None
+        log = " in log10" if target is not None and target.log10 else ""
         found.append(
             f"Intervals of {entry['level']:.0%} contain {entry['test_coverage']:.0%} of "
             f"{entry['test_rows']:,} test values of {name}; their mean width is "
-            f"{short(entry['mean_width'], 3)}."
+            f"{short(entry['mean_width'], 3)}{log}."
         )
     return " ".join(found[:_NAMED])
 
