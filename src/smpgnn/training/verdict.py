@@ -18,14 +18,16 @@ def split_metrics(record: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     """The metrics of each split in a run.json, and those of its baseline if it has one."""
     found: dict[str, Mapping[str, float]] = {part: record[part] for part in _PARTS}
     names = {part: part for part in _PARTS}
-    if not record.get("best_epoch"):  # the run has members
+    alone = record.get("test_of_members")
+    single = bool(alone) and alone == record["test"] and not has_folds(record)
+    if not record.get("best_epoch") and not single:  # the run has several members
         found = {"validation, mean of members": record["validation"]}
         if has_folds(record):
             names["test"] = "held-out folds"
             found["held-out folds, mean"] = record["test"]
             found["held-out folds, sd"] = record["test_sd"]
         elif record["test"]:
-            found["test, mean of members"] = record.get("test_of_members", {})
+            found["test, mean of members"] = alone or {}
             found["test, ensemble"] = record["test"]
     baseline = record.get("baseline") or {}
     if "name" in baseline:
