@@ -65,10 +65,12 @@ def page(run: RunFiles) -> str:
     shown = targets[:MOST_TARGETS]
     changed, groups = words.setting_groups(run)
     folds = charts.by_fold(run)
+    several = bool(run.task.metric_names) and len(run.task.target_names()) > 1
     return environment().get_template("run.html").render(
         title=words.title(run),
         verdicts=words.verdicts(run, targets),
         metrics=words.metric_tables(run),
+        by_target=words.metric_tables(run, each=True) if several else [],
         units=run.task.units(),
         data=words.data_facts(run),
         values=words.target_tables(run),

@@ -109,17 +109,16 @@ def calibrated(run: RunFiles) -> Mapping[str, Mapping[str, Any]]:
     return {name: entry for name, entry in entries.items() if isinstance(entry, dict)}
 
 
-def metric_tables(run: RunFiles) -> list[Table]:
-    """The metrics of all splits, and of the baseline; with several targets also of each."""
+def metric_tables(run: RunFiles, *, each: bool = False) -> list[Table]:
+    """The metrics of all splits, and of the baseline; with `each`, those of each target."""
     splits = {name: values for name, values in split_metrics(run.record).items() if values}
-    names = run.task.target_names()
     tables = []
     for metrics, targets in run.task.metric_groups():
         shown = metrics or tuple(next(iter(splits.values())))
         rows: list[tuple[str, list[float | None]]] = []
         pairs: list[tuple[str, str]] = []  # split and target of each row
         for split, values in splits.items():
-            for target in ("", *(targets if len(names) > 1 else ())):
+            for target in targets if each else ("",):
                 own = [values.get(f"{metric} {target}" if target else metric) for metric in shown]
                 rows.append((f"{split}: {target}" if target else split, own))
                 pairs.append((split, target))

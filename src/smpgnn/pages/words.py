@@ -26,8 +26,9 @@ def number(value: float, digits: int) -> str:
 
 def measured(value: float) -> str:
     """A metric, with four decimals unless it is large."""
-    text = f"{value:.4f}" if abs(value) < 1000 else f"{value:,.6g}"
-    return text.replace("-", "−")
+    size = abs(value)
+    style = ".4f" if size < 1e3 else ",.1f" if size < 1e5 else ",.0f" if size < 1e12 else ".4g"
+    return format(value, style).replace("-", "−")
 
 
 def short(value: float, digits: int = 4) -> str:
