@@ -379,7 +379,7 @@ DOCUMENTS = {
     },
     "docs/ensembles.md": {"intervals": intervals},
     "docs/training.md": {"few-molecules": few_molecules},
-    "docs/family.md": {"family": family},
+    "docs/concepts/family.md": {"family": family},
     "docs/reproduce.md": {"zinc-validation": zinc_validation},
 }
 
