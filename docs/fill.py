@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from blocks import ROOT, fill_documents, write_document
+from headline import headline
 
 from smpgnn.config.options import read_config
 from smpgnn.paper.report.charts import svg_file
@@ -361,7 +362,8 @@ def complexity() -> str:
 
 
 DOCUMENTS = {
-    "README.md": {
+    "README.md": {"headline": lambda: headline(REPORT)},
+    "docs/summary.md": {
         "demo": demo,
         "cycles": cycles,
         "properties": properties,
