@@ -10,6 +10,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "extensions"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # notebooks are small: more threads would lose time
 
+from sphinx.application import Sphinx  # noqa: E402
+
 import smpgnn  # noqa: E402
 
 project = "smpgnn"
@@ -29,7 +31,7 @@ extensions = [
     "settings_table",
 ]
 templates_path = ["templates"]
-smartquotes = False  # would turn --options into dashes
+smartquotes_action = "D"  # dashes between a parameter and its text, but no other quotes
 nitpicky = True
 # Annotations also name classes of other libraries, whose pages the build must not ask the network
 # for, and internal classes, which have no page.
@@ -37,7 +39,6 @@ nitpick_ignore_regex = [
     ("py:.*", r"(torch|nn|Tensor|np|numpy|pd|pandas|sklearn|collections\.abc)\b.*"),
     ("py:class", r"smpgnn\.\w+\.\w.*"),
 ]
-suppress_warnings = ["toc.empty_glob"]
 default_role = "literal"
 highlight_language = "none"
 pygments_style, pygments_dark_style = "friendly", "native"
@@ -68,3 +69,17 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#6db3e8", "color-brand-content": "#6db3e8"},
 }
 copybutton_exclude = ".linenos, .gp, .go"
+
+#: Pages that are written elsewhere and may be missing.
+OPTIONAL = ("export", "many_machines", "releasing", "serve")
+
+
+def without_missing(app: Sphinx, page: str, source: list[str]) -> None:
+    if page == "index":
+        missing = {f"{name}" for name in OPTIONAL if not (HERE / f"{name}.md").exists()}
+        lines = source[0].splitlines()
+        source[0] = "\n".join(line for line in lines if line not in missing)
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", without_missing)

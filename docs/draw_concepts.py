@@ -221,18 +221,19 @@ def overview(canvas: Canvas) -> None:
     canvas.text(8.75, 0.2, "cycles, distances and\nconnectivity are now in the rows", size=8)
 
 
-FIGURES: dict[str, tuple[Callable[[Canvas], None], tuple[float, float, float, float]]] = {
-    "overview": (overview, (-0.2, 12.8, -0.15, 4.0)),
-    "context": (context, (-0.2, 10.1, 0.0, 3.8)),
-    "layer": (layer, (0.0, 11.0, -0.25, 7.0)),
-    "identifiers": (identifiers, (-0.2, 12.0, 0.0, 4.15)),
-    "capture": (capture, (0.0, 11.2, 0.1, 4.0)),
+#: What draws each figure, its limits, and inches per unit: fewer make the text larger.
+FIGURES: dict[str, tuple[Callable[[Canvas], None], tuple[float, float, float, float], float]] = {
+    "overview": (overview, (-0.2, 12.8, -0.15, 4.0), 0.64),
+    "context": (context, (-0.2, 10.1, 0.0, 3.8), 0.78),
+    "layer": (layer, (0.0, 11.0, -0.25, 7.0), 0.78),
+    "identifiers": (identifiers, (-0.2, 12.0, 0.0, 4.15), 0.78),
+    "capture": (capture, (0.0, 11.2, 0.1, 4.0), 0.78),
 }
 
 
 def draw(name: str, palette: Palette, path: Path) -> None:
-    paint, (left, right, bottom, top) = FIGURES[name]
-    width = 0.82 * (right - left)
+    paint, (left, right, bottom, top), unit = FIGURES[name]
+    width = unit * (right - left)
     figure: Any = plt.figure(figsize=(width, width * (top - bottom) / (right - left)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")

@@ -16,15 +16,14 @@ from rdkit import Chem
 from rdkit.Chem.Crippen import MolLogP
 
 FILE = Path(__file__).resolve().parent / "start" / "logp.csv"
-RINGS = (
-    "c1ccccc1 c1ccncc1 C1CCCCC1 c1ccc2ccccc2c1 C1CCNCC1 c1ccsc1 c1ccoc1 C1CC1 C1CCOCC1 "
-    "c1ccc(cc1)c1ccccc1"
-).split()
+RINGS = [
+    "c1ccccc1", "c1ccncc1", "C1CCCCC1", "c1ccc2ccccc2c1", "C1CCNCC1", "c1ccsc1", "c1ccoc1", "C1CC1",
+    "C1CCOCC1", "c1ccc(cc1)c1ccccc1",
+]  # fmt: skip
 GROUPS = [
-    "",
-    *"C CC CCC C(C)C O N Cl F Br C#N C(=O)O C(=O)N C(=O)OC OC S(=O)(=O)N CO CN(C)C".split(),
-    *"C(F)(F)F [N+](=O)[O-] CCO NC(=O)C CCl SC".split(),
-]
+    "", "C", "CC", "CCC", "C(C)C", "O", "N", "Cl", "F", "Br", "C#N", "C(=O)O", "C(=O)N", "C(=O)OC",
+    "OC", "S(=O)(=O)N", "CO", "CN(C)C", "C(F)(F)F", "[N+](=O)[O-]", "CCO", "NC(=O)C", "CCl", "SC",
+]  # fmt: skip
 
 
 def table() -> pd.DataFrame:

@@ -63,7 +63,7 @@ def groups(parser: Parser) -> Iterator[str]:
             for action in group._group_actions
             if action.help is not argparse.SUPPRESS
             and not isinstance(action, argparse._SubParsersAction)
-            and "--help" not in action.option_strings
+            and not {"--help", "--help-all"} & set(action.option_strings)
         ]
         if not actions:
             continue
