@@ -8,7 +8,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "extensions"))
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # notebooks are small: more threads would lose time
+# Notebooks are small: more threads would lose time. tqdm warns where there are no widgets.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
 
 from sphinx.application import Sphinx  # noqa: E402
 
