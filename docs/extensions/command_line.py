@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent, indent
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING
 
 from smpgnn.cli.arguments import Parser
 from smpgnn.cli.main import build_parser
+
+if TYPE_CHECKING:  # the test of these pages does not need Sphinx
+    from sphinx.application import Sphinx
 
 FOLDER = "reference/commands"
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from command_line import text
-from sphinx.application import Sphinx
 
 from smpgnn.config.options import TASKS
 from smpgnn.config.setting import GROUPS, Setting
 from smpgnn.config.settings import settings
+
+if TYPE_CHECKING:  # the test of this page does not need Sphinx
+    from sphinx.application import Sphinx
 
 FILE = "reference/settings.rst"
 TITLE = "All settings"
