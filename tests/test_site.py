@@ -113,6 +113,23 @@ def test_the_examples_run(pages: tuple[str, ...], capsys: pytest.CaptureFixture[
     capsys.readouterr()
 
 
+def commands() -> list[str]:
+    """The lines of the pages that begin with `smpgnn`, as a shell would read them, without `…`."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for block in re.findall(r"^```\w*\n(.*?)^```", text, flags=re.S | re.M):
+            found += re.findall(r"^smpgnn .*$", block, flags=re.M)
+    return sorted({line for line in found if "…" not in line and "..." not in line})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_the_command_line_understands_what_pages_say(line: str) -> None:
+    words = shlex.split(line.split(" > ")[0], comments=True)[1:]
+    arguments, unknown = build_parser().parse_known_args(words)
+    arguments.parser.refuse_unknown(unknown)
+
+
 def python_blocks(page: str) -> list[str]:
     """The examples of a page, without those that need a table of the reader."""
     text = (ROOT / page).read_text(encoding="utf-8")
