@@ -15,7 +15,7 @@ from blocks import ROOT, fill_documents, write_document
 from headline import headline
 
 from smpgnn.config.options import read_config
-from smpgnn.paper.report.charts import svg_file
+from smpgnn.pages.charts import svg_file
 from smpgnn.paper.report.collect import Summary, TableReport, collect
 from smpgnn.paper.report.curves import figures
 from smpgnn.paper.report.render import FIGURES, markdown

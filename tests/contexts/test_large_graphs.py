@@ -78,6 +78,7 @@ def test_triangles_are_counted_exactly() -> None:
     assert module.triangles(edge_index, count).flatten().tolist() == expected
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_and_writes_what_it_measured(tmp_path: Path) -> None:
     output = tmp_path / "scale.json"
     measured = "--graphs cubic --layers fast --sizes 40 80 --repeat 1 --targets 10"

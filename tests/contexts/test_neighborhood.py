@@ -186,7 +186,7 @@ def test_a_graph_seen_whole_has_no_unseen_row() -> None:
     assert index.table.multiplicity.tolist()[:25] == [1] * 25
 
 
-def test_unseen_rows_may_stand_for_nobody() -> None:
+def test_unseen_rows_may_stand_for_no_node() -> None:
     """A star with a tail: the centre sees everything, the others do not."""
     index = make_case([undirected(5, [(0, 1), (0, 2), (0, 3), (3, 4)])]).index("neighborhood", 2)
     table = index.table

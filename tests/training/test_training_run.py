@@ -52,7 +52,8 @@ def test_the_folder_explains_itself(result: Result) -> None:
     folder = result.folder
     assert sorted(file.name for file in folder.iterdir()) == [
         "config.yaml", "curves.png", "data.json", "last.ckpt", "lock", "metrics.csv",
-        "model.safetensors", "run.json", "splits.csv", "tensorboard", "test_predictions.csv",
+        "model.safetensors", "report.html", "run.json", "splits.csv", "tensorboard",
+        "test_predictions.csv",
     ]  # fmt: skip
     options = with_values(
         CyclesOptions(),

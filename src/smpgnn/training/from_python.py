@@ -79,7 +79,7 @@ def prepare_python(
     if pieces is None and data is None:
         return graphs(options, saved, own=own, labels=labels)
     if labels is not None:
-        raise InputError("labels: is for graph files: set y of each graph instead.")
+        raise InputError("labels: applies to graph files only: set y of each graph instead.")
     if pieces is None:
         items = _graphs(data, "data")
     else:
