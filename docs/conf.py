@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
 default_role = "literal"
 highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure"]  # excerpts with … stay without colours
-pygments_style, pygments_dark_style = "friendly", "native"
+pygments_style, pygments_dark_style = "friendly", "github-dark"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
