@@ -66,7 +66,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "Ring-GNN": lambda: RingGNN(2, 2, 3, 3, norm="batch", residual=True),
     "multi-task ablation": lambda: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", state_channels=3),
 }  # fmt: skip
-#: The family on the same rows (docs/family.md).
+#: The family on the same rows (docs/concepts/family.md).
 FAMILY: dict[str, dict[str, Any]] = {
     "inside": {"terms": ("inside",)},
     "local 2-FWL": {"terms": ("inside", "folklore"), "edge_channels": 3, "norm": "batch"},

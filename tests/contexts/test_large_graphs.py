@@ -39,7 +39,7 @@ def run(*arguments: str | Path) -> str:
 
 
 def test_the_code_of_the_document_runs() -> None:
-    text = (ROOT / "docs" / "large_graphs.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "large_graphs.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.S)
     assert len(blocks) == 3
     torch.manual_seed(0)

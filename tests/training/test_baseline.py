@@ -182,7 +182,7 @@ def test_members_share_the_baselines_of_their_folds(tmp_path: Path) -> None:
     assert found == result.baseline
     for part in ("validation", "test"):
         assert found[part]["rmse"] == pytest.approx((one[part]["rmse"] + other[part]["rmse"]) / 2)
-    assert "on the test rows" in verdict(RunFolder(tmp_path / "run").read_record())
+    assert "on the held-out folds" in verdict(RunFolder(tmp_path / "run").read_record())
     near = pd.read_csv(tmp_path / "run" / "similarity.csv")
     shown = pd.read_csv(tmp_path / "run" / "test_predictions.csv")
     assert near["row"].tolist() == shown["row"].tolist()

@@ -232,7 +232,7 @@ def test_a_run_of_mixed_targets(tmp_path: Path) -> None:
         "probability_end_none", "error",
     ]  # fmt: skip
     predictions = pd.read_csv(made.folder / "test_predictions.csv")
-    assert list(predictions)[:4] == ["row", "size", "toxic", "end"]
+    assert list(predictions)[:5] == ["row", "smiles", "size", "toxic", "end"]
     values = model.evaluate(table())
     known = table().dropna(subset="size")
     error = model.predict(known["smiles"].tolist())["predicted_size"].to_numpy() - known["size"]

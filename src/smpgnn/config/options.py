@@ -103,6 +103,7 @@ class TrainOptions(Options):
         "", DATA, "folder of the benchmark data; default: SMPGNN_DATA, else a cache", advanced=True
     )
     output: str = option("", RUN, "run folder; default: runs/TASK-MODEL-TIME")
+    report: bool = option(True, RUN, "write a page about the run, report.html", advanced=True)
     logger: str = option(
         "tensorboard", RUN, "where metrics are logged, besides metrics.csv", LOGGERS, advanced=True
     )

@@ -1,4 +1,4 @@
-"""How rows are linked beyond the messages of SMP (docs/family.md): further index lists.
+"""How rows are linked beyond the messages of SMP: further index lists.
 
 They need rows that describe one node each: one-hot or local contexts.
 """

@@ -1,4 +1,4 @@
-"""The default layer with more terms: the family of networks on the same rows (docs/family.md)."""
+"""The default layer with more terms: the family on the same rows (docs/concepts/family.md)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class TestPredictions:
         self.rows += [[*targets, *predicted] for targets, predicted in pairs]
 
     def frame(self, prepared: Prepared) -> pd.DataFrame:
-        """One line per test row (or node): its number, targets and predictions."""
+        """One row per test row (or node): its number, SMILES, targets and predictions."""
         whole, test, rows = prepared.split_table(), prepared.splits.test, self.rows
         assert isinstance(whole, SplitTable)  # folds are shown by their members
         table = whole.of("test")
@@ -89,19 +89,24 @@ class TestPredictions:
             rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
         elif self.task.node_outputs and not self.task.graph_outputs:
             table = table.with_nodes(test.num_nodes)
-        return prediction_table(self.task, table, self.task.columns(), rows)
+        return prediction_table(self.task, table, self.task.columns(), rows, prepared.smiles)
 
 
 def prediction_table(
-    task: Task, table: SplitTable, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    task: Task,
+    table: SplitTable,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    smiles: Sequence[str],
 ) -> pd.DataFrame:
-    """One line for each row (or node) of `table`: its number, targets and predictions.
+    """One line for each row (or node) of `table`: its number, SMILES, targets and predictions.
 
     `rows` has the targets and the values of `columns`; they get as many digits as float32 has.
+    `smiles` are those of all rows of a table of molecules.
     """
     import pandas as pd
 
-    taken = {"row", "node", *columns}
+    taken = {"row", "node", "smiles", *columns}
     names = [f"target_{name}" if name in taken else name for name in task.target_names()]
     values = pd.DataFrame(rows, columns=[*names, *columns])
     values = values.astype(dict.fromkeys(values.select_dtypes("float64").columns, "float32"))
@@ -109,5 +114,8 @@ def prediction_table(
         if column.dtype == object:  # numbers and bounds
             short = [np.float32(v) if isinstance(v, float) else v for v in column]
             values[name] = pd.Series(short, dtype=object)
-    frame: pd.DataFrame = pd.concat([table.frame().drop(columns="split"), values], axis=1)
+    numbers = table.frame().drop(columns="split")
+    if smiles:
+        numbers.insert(1, "smiles", [smiles[row] for row in table.row.tolist()])
+    frame: pd.DataFrame = pd.concat([numbers, values], axis=1)
     return frame

@@ -201,7 +201,9 @@ def _concat(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _graphs(value: Any, name: str) -> list[Any]:
     """The graphs of a list, data set or single graph."""
-    if hasattr(value, "edge_index") and not isinstance(value, Sequence):
+    from torch_geometric.data import Dataset  # has all attributes of its graphs, too
+
+    if hasattr(value, "edge_index") and not isinstance(value, Sequence | Dataset):
         return [value]
     if isinstance(value, str | Path) or not hasattr(value, "__iter__"):
         raise InputError(

@@ -91,7 +91,7 @@ def finish(
     results = summary(found, calibration, [one["validation"] for one in single])
     if results.test:
         shown = found.held_out(found.position, calibration)
-        folder.write_predictions(found.frame(shown, calibration))
+        folder.write_predictions(found.frame(shown, calibration, prepared.smiles))
     if prepared.smiles:
         _write_domain(folder, prepared, found, calibration)
     entries = [one["baseline"] for one in single if "baseline" in one]

@@ -214,6 +214,7 @@ def _train_members(
         jobs = jobs_of(options, content.fingerprint, splits, given)
         train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)
         found = finish(folder, options, prepared, device)
+        _write_page(folder, options)
     seconds = time.monotonic() - start
     saved = joined(load_members(folder.path, options), folder.path, options)
     return Result(
@@ -227,6 +228,14 @@ def _train_members(
         found.alone,
         found.baseline,
     )
+
+
+def _write_page(folder: RunFolder, options: TrainOptions) -> None:
+    """Write the page of a run whose results are written."""
+    if options.report:
+        from smpgnn.pages.run_page import write_after_training
+
+        write_after_training(folder.path)
 
 
 def _values_per_step(options: TrainOptions, prepared: Prepared) -> float:
@@ -307,4 +316,5 @@ def _finish(
             }
         )
         folder.draw_curves(saved.task.monitor, keeper.history)
+        _write_page(folder, options)
     return Result(folder.path, saved, keeper.kept_epoch, validation, test, seconds, **comparison)

@@ -98,8 +98,10 @@ class Predictions:
     def _in(self, group: tuple[int, int]) -> list[int]:
         return [number for number, one in enumerate(self.members) if one.group == group]
 
-    def frame(self, held_out: HeldOut, calibration: Calibration) -> pd.DataFrame:
-        """A line for each test row: its number, targets, and predictions of unseen rows."""
+    def frame(
+        self, held_out: HeldOut, calibration: Calibration, smiles: Sequence[str]
+    ) -> pd.DataFrame:
+        """A line for each test row: its number, SMILES, targets, and predictions of unseen rows."""
         level = LEVEL if calibration.intervals and numbers(self.task) else 0.0
         shown = Shown(self.task, calibration, len(self.members) > 1, level)
         try:
@@ -109,7 +111,7 @@ class Predictions:
             values = shown.rows(held_out.mean, held_out.spread)
         targets = self.task.shown_targets(self.batch(self.position))
         rows = [[*known, *value] for known, value in zip(targets, values, strict=True)]
-        return prediction_table(self.task, self.table, shown.columns, rows)
+        return prediction_table(self.task, self.table, shown.columns, rows, smiles)
 
 
 def predict_unseen(

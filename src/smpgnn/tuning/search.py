@@ -208,7 +208,7 @@ class _Search:
         lock = trial_lock(self.folder, trial.number)
         try:
             with lock:
-                options = replace(self.options.changed(**params), output=str(output))
+                options = replace(self.options.changed(**params), output=str(output), report=False)
                 result = train_run(
                     options,
                     prepared=with_options(self.prepared, options, params.get("loss")),

@@ -78,7 +78,12 @@ def perform(job: Job) -> str:
         prepared = replace(prepared, splits=held_back(prepared.splits))
     trial = Trial(options.lr, None, 0, 0, readout=options.network.readout)
     try:
-        result = train_run(options, resume=folder.config.exists(), prepared=prepared, quiet=True)
+        result = train_run(
+            replace(options, report=False),
+            resume=folder.config.exists(),
+            prepared=prepared,
+            quiet=True,
+        )
     except Diverged as error:
         if not job.trial:
             raise _after_divergence(job, error) from error
