@@ -14,6 +14,8 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
+from smpgnn.tracing import traced
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -23,6 +25,8 @@ def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> R:
+        if traced():
+            return make(*args, **kwargs)
         mapped = torch._C._are_functorch_transforms_active()
         if not (mapped or torch.is_inference_mode_enabled()):
             return make(*args, **kwargs)
@@ -47,3 +51,11 @@ class cached_property(functools.cached_property[R]):
 
         value.__doc__ = make.__doc__
         super().__init__(value)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not traced():
+            return super().__get__(instance, owner)
+        # torch.compile cannot trace the lock of `functools.cached_property`
+        value = self.func(instance)
+        object.__setattr__(instance, self.attrname, value)
+        return value

@@ -9,6 +9,7 @@ from torch import Tensor
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.errors import InputError
 from smpgnn.ops import Moments, expand_rows, measure, segment_max, segment_sum
+from smpgnn.tracing import traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class LocalContext:
     moments: Moments | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if traced():
+            return
         if self.rows.dim() != 2 or self.rows.size(0) != self.layout.num_rows:
             raise InputError(
                 f"rows must have shape [{self.layout.num_rows}, channels], "

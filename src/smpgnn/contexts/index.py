@@ -28,6 +28,7 @@ from smpgnn.ops import (
     find_neighbors,
     initial_rows,
 )
+from smpgnn.tracing import traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,8 @@ class ContextIndex:
 
     @cached_property
     def lift(self) -> Lift:
+        if traced():
+            return self._lift_by_edge()
         table, topology = self.table, self.topology
         edge_ptr, edge_order = topology.edges_by_receiver
         arriving = take(topology.degree, table.owner)
@@ -115,6 +118,23 @@ class ContextIndex:
             scale=take(topology.inverse_average_degree, self.row_graph),
         )
 
+    def _lift_by_edge(self) -> Lift:
+        """`lift` without sorting: entries are in the order of the edges, and there is no `ptr`.
+
+        This is enough for the plain forms of the operations.
+        """
+        table, topology = self.table, self.topology
+        sizes = take(table.ptr.diff(), topology.receiver)
+        edge, rank = segments(sizes, int(sizes.sum()))
+        target = take(take(table.ptr, topology.receiver), edge) + rank
+        return Lift(
+            ptr=table.ptr[:0],
+            source=table.counterpart(take(topology.sender, edge), target),
+            target=target,
+            edge=edge,
+            scale=take(topology.inverse_average_degree, self.row_graph),
+        )
+
     @cached_property
     def routes(self) -> Routes:
         """The same as `lift`, in the form that kernels read.
@@ -123,6 +143,8 @@ class ContextIndex:
         """
         topology = self.topology
         scale = take(topology.inverse_average_degree, topology.batch)
+        if traced():  # only kernels read the sides
+            return Routes(*self.layout.small, scale, topology.degree * scale, _no_sides)
         same = isinstance(self.table, IdentifierRows | NodeRows)
         edges, ptr, weak = topology.edge_index, self.layout.ptr, weakref.ref(self)
 
@@ -251,6 +273,10 @@ class ContextIndex:
         topology = self.topology.permute(permutation)
         table, place = self.table.permute(permutation, topology)
         return ContextIndex(topology, table), place
+
+
+def _no_sides() -> tuple[Neighbors, Neighbors]:
+    raise NotImplementedError("a traced index has no neighbours for kernels")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from smpgnn.layers.norm import RowBatchNorm, row_norm
 from smpgnn.models.recompute import recomputed
 from smpgnn.ops.backend import fused
 from smpgnn.pooling import NodeExtractor, PooledNodeExtractor, RowExtractor
+from smpgnn.tracing import traced
 
 
 class Backbone(nn.Module):
@@ -66,7 +67,7 @@ class Backbone(nn.Module):
         """The rows of the contexts of these graphs."""
         if self.identifiers == "nodes":
             return ContextIndex.of_nodes(topology)
-        if self.identifiers == "neighborhood":
+        if self.identifiers == "neighborhood" and not traced():
             return GrowingIndex.of(topology, self.options.num_layers)
         options = self.options
         return ContextIndex.build(
