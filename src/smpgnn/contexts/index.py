@@ -267,6 +267,13 @@ class ContextIndex:
         rows, known = initial_rows(x, dtype, self.layout, held)
         return LocalContext(rows, self.layout, moments=known)
 
+    def uncached(self) -> ContextIndex:
+        """The same index without what has been computed from it, for torch.compile and export.
+
+        A compiled call does not depend then on which properties were computed before it.
+        """
+        return ContextIndex(self.topology.uncached(), self.table.uncached())
+
     @outside_modes
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
         """Rename node i to permutation[i]: the new index, and the new position of each row, [P]."""

@@ -7,7 +7,7 @@ a far row for all other pairs. The pairs (j, j) stand for single nodes, and (i, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -81,6 +81,9 @@ class PairRows(RowTable):
             second=ends[1],
             pair_distance=distance,
         )
+
+    def uncached(self) -> PairRows:
+        return replace(self, given={}, nodes=self.nodes.uncached())
 
     @cached_property
     def key(self) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +29,10 @@ class RowTable(RowLayout, ABC):
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
         """The row in the context of `node` that corresponds to `row` of another context."""
+
+    def uncached(self) -> RowTable:
+        """The same rows without what has been computed from them."""
+        return replace(self, given={})
 
     @abstractmethod
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[RowTable, Tensor]:

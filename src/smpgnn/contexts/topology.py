@@ -169,6 +169,10 @@ class Topology:
             raise InputError("permutation moves a node into another graph: permute within graphs.")
         return Topology(permutation[self.edge_index], batch, self.num_nodes, self.num_graphs)
 
+    def uncached(self) -> Topology:
+        """The same graphs without what has been computed from them."""
+        return Topology(self.edge_index, self.batch, self.num_nodes, self.num_graphs)
+
     @outside_modes
     def to(self, device: torch.device | str) -> Topology:
         return Topology(

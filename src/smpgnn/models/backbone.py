@@ -103,6 +103,7 @@ class Backbone(nn.Module):
             )
         else:
             self._check_index(index, num_nodes, edge_index, batch)
+            index = index.uncached() if traced() else index
         check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
         if edge_attr is not None and edge_attr.dtype != self._dtype:
             raise InputError(self._other_dtype("edge_attr", edge_attr))
@@ -265,10 +266,13 @@ class Backbone(nn.Module):
         topology, radius = index.topology, index.radius
         check_tensor("edge_index", edge_index)
         same_nodes = num_nodes in (None, topology.num_nodes)
-        same_edges = edge_index is topology.edge_index or torch.equal(
-            edge_index.long(), topology.edge_index
+        unseen = traced()  # values cannot be compared
+        same_edges = (
+            unseen
+            or edge_index is topology.edge_index
+            or torch.equal(edge_index.long(), topology.edge_index)
         )
-        same_graphs = batch is None or batch is topology.batch  # the index has it, too
+        same_graphs = unseen or batch is None or batch is topology.batch  # the index has it, too
         if batch is not None and not same_graphs:
             check_tensor("batch", batch)
             same_graphs = torch.equal(batch.long(), topology.batch)
