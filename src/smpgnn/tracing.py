@@ -17,6 +17,12 @@ def traced() -> bool:
     return torch.compiler.is_compiling()
 
 
+def number(value: Tensor) -> int:
+    """The value of an integer tensor of one element; a symbol while tracing."""
+    found: int = value.item()  # type: ignore[assignment]
+    return found
+
+
 def occurrences(index: Tensor, size: int) -> Tensor:
     """How often each of 0, …, size − 1 occurs: [M] to [size]."""
     if not traced():
@@ -24,9 +30,10 @@ def occurrences(index: Tensor, size: int) -> Tensor:
     return index.new_zeros(size).index_add(0, index, torch.ones_like(index))
 
 
-def true_places(mask: Tensor) -> Tensor:
-    """The places of the true entries of a vector, in increasing order."""
+def true_places(mask: Tensor, count: int | None = None) -> Tensor:
+    """The places of the true entries of a vector, in increasing order; `count` if known."""
     if not traced():
         return torch.nonzero(mask).flatten()
+    size = number(mask.sum()) if count is None else count
     places = torch.arange(mask.numel(), device=mask.device)
-    return places.repeat_interleave(mask.long(), output_size=int(mask.sum()))
+    return places.repeat_interleave(mask.long(), output_size=size)

@@ -13,7 +13,7 @@ from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology
 from smpgnn.ops.sparse import SparseSum, segment_matrices, segment_max, segment_sum
-from smpgnn.tracing import traced
+from smpgnn.tracing import number, traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Graphs:
     def largest(self) -> int:
         """An upper bound on the number of nodes of a graph."""
         some = traced() or self.topology.num_graphs
-        return int(self.topology.graph_size.max()) if some else 0
+        return number(self.topology.graph_size.max()) if some else 0
 
     @cached_property
     def matrices(self) -> tuple[SparseSum, SparseSum]:

@@ -28,7 +28,7 @@ from smpgnn.ops import (
     find_neighbors,
     initial_rows,
 )
-from smpgnn.tracing import traced
+from smpgnn.tracing import number, traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class ContextIndex:
         edge_ptr, edge_order = topology.edges_by_receiver
         arriving = take(topology.degree, table.owner)
         ptr = pointer(arriving)
-        target, rank = segments(arriving, int(ptr[-1]))
+        target, rank = segments(arriving, number(ptr[-1]))
         edge = take(edge_order, take(take(edge_ptr, table.owner), target) + rank)
         return Lift(
             ptr=ptr,
@@ -125,7 +125,7 @@ class ContextIndex:
         """
         table, topology = self.table, self.topology
         sizes = take(table.ptr.diff(), topology.receiver)
-        edge, rank = segments(sizes, int(sizes.sum()))
+        edge, rank = segments(sizes, number(sizes.sum()))
         target = take(take(table.ptr, topology.receiver), edge) + rank
         return Lift(
             ptr=table.ptr[:0],
@@ -241,7 +241,7 @@ class ContextIndex:
         table, topology = self.table, self.topology
         sizes = table.ptr.diff()[topology.receiver]
         ptr = pointer(sizes)
-        edge, rank = segments(sizes, int(ptr[-1]))
+        edge, rank = segments(sizes, number(ptr[-1]))
         receiver = table.ptr[topology.receiver[edge]] + rank
         sender = table.counterpart(topology.sender[edge], receiver)
         shift = ptr[:-1] - table.ptr[topology.receiver]

@@ -15,7 +15,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.rows import LocalRows, RowTable, find_rows, with_last_rows
 from smpgnn.contexts.topology import Topology, pointer, segments, take
-from smpgnn.tracing import occurrences, true_places
+from smpgnn.tracing import number, occurrences, true_places
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,14 +51,14 @@ class PairRows(RowTable):
         nodes = LocalRows.build(topology, balls, radius)
         ptr = pointer(occurrences(pairs[0], count))
         fan = take(ptr.diff(), balls[1])
-        which, rank = segments(fan, int(fan.sum()))
+        which, rank = segments(fan, number(fan.sum()))
         pair = take(take(ptr, balls[1]), which) + rank
         owner, second = take(balls[0], which), take(pairs[1], pair)
         place = nodes.row_of(owner, second)
         near = true_places(take(nodes.described, place) < count)
         owner, pair, place = take(owner, near), take(pair, near), take(place, near)
         first = nodes.row_of(owner, take(pairs[0], pair))
-        own = true_places((first == place) & (take(nodes.own, owner) == first))
+        own = true_places((first == place) & (take(nodes.own, owner) == first), count)
         row_ptr, own, described = with_last_rows(
             pointer(occurrences(owner, count)),
             owner, pair, own, torch.ones_like(nodes.own), pairs.size(1),

@@ -11,7 +11,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, pointer, segments, take
-from smpgnn.tracing import occurrences, traced, true_places
+from smpgnn.tracing import number, occurrences, traced, true_places
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,7 +57,7 @@ class IdentifierRows(RowTable):
         return cls(
             ptr=ptr,
             own=ptr[:-1] + identifier,
-            num_rows=int(ptr[-1]),
+            num_rows=number(ptr[-1]),
             radius=radius,
             identifier=identifier,
         )
@@ -138,7 +138,7 @@ class NeighborhoodRows(BallRows):
     def build(cls, topology: Topology, balls: Tensor, radius: int) -> NeighborhoodRows:
         """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
         seen = occurrences(balls[0], topology.num_nodes)
-        own = true_places(balls[0] == balls[1])
+        own = true_places(balls[0] == balls[1], topology.num_nodes)
         # An unseen row may be read by a neighbour even if it stands for no node. So every context
         # of a graph has one as soon as one of its nodes does not see all others.
         unseen = take(topology.graph_size, topology.batch) - seen
@@ -198,7 +198,7 @@ class LocalRows(BallRows):
     def build(cls, topology: Topology, balls: Tensor, context_radius: int) -> LocalRows:
         """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
         ptr = pointer(occurrences(balls[0], topology.num_nodes))
-        own = true_places(balls[0] == balls[1])
+        own = true_places(balls[0] == balls[1], topology.num_nodes)
         far, count = torch.ones_like(own), topology.num_nodes
         ptr, own, described = with_last_rows(ptr, balls[0], balls[1], own, far, count)
         return cls(
@@ -230,7 +230,7 @@ def with_last_rows(
     """
     shift = pointer(extra.long())
     row_ptr = ptr + shift
-    rows = described.new_full((int(row_ptr[-1]),), num_nodes)
+    rows = described.new_full((number(row_ptr[-1]),), num_nodes)
     place = torch.arange(owner.numel(), device=owner.device) + take(shift, owner)
     return row_ptr, own + shift[:-1], rows.index_copy(0, place, described)
 

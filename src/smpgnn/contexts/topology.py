@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.errors import InputError, check_counts, check_tensor
-from smpgnn.tracing import occurrences, traced
+from smpgnn.tracing import number, occurrences, traced
 
 if TYPE_CHECKING:
     from smpgnn.contexts.structure import Found, GraphStructure
@@ -92,11 +92,11 @@ class Topology:
     ) -> Topology:
         """The same without checks of values, which torch.compile and export cannot trace."""
         if num_nodes is None:
-            num_nodes = int(edge_index.max()) + 1 if batch is None else batch.size(0)
+            num_nodes = number(edge_index.max()) + 1 if batch is None else batch.size(0)
         if batch is None:
             return cls(edge_index, edge_index.new_zeros(num_nodes), num_nodes, num_graphs or 1)
         batch = batch.long()
-        found = int(batch[-1]) + 1 if num_graphs is None else num_graphs
+        found = number(batch[-1]) + 1 if num_graphs is None else num_graphs
         return cls(edge_index, batch, num_nodes, found)
 
     @property
