@@ -61,8 +61,9 @@ class _Pairs:
     def at(self, place: Tensor) -> tuple[Tensor, Tensor]:
         """The pairs at these places."""
         row = place // self.width
-        first = take(self.topology.graph_ptr, row // self.width)
-        return first + row % self.width, first + place % self.width
+        graph = row // self.width
+        first = take(self.topology.graph_ptr, graph)
+        return first + row - graph * self.width, first + place - row * self.width
 
     def one_more_layer(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """The pairs (i, j) such that an edge to i comes from a node that sees j."""
