@@ -19,7 +19,7 @@ from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.rows import BallRows, IdentifierRows
 from smpgnn.contexts.topology import Topology, pointer, segments, take
 from smpgnn.ops import Dense, Lift, RowGather, Triples
-from smpgnn.tracing import number, true_places
+from smpgnn.tracing import number, traced, true_places
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,8 @@ class Links:
     def triples(self) -> Triples:
         """Rows (i, k) and (k, j) for row (i, j), for all nodes k with these three rows."""
         table, near = self.table, self._near
-        last = take(self.described, table.ptr[1:] - 1) if table.num_rows else table.ptr[1:]
+        some = traced() or table.num_rows
+        last = take(self.described, table.ptr[1:] - 1) if some else table.ptr[1:]
         seen = table.ptr.diff() - (last == self.topology.num_nodes).long()
         middle = take(self.described, near)
         which, rank = segments(take(seen, middle), number(take(seen, middle).sum()))
