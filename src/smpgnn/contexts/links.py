@@ -123,7 +123,7 @@ class Links:
     def dense(self) -> Dense:
         """One-hot rows as matrices [B, n, n]; n is the most nodes, rounded up for tensor cores."""
         topology, ptr = self.topology, self.table.ptr
-        width = 8 * -(-self.graphs.largest // 8)
+        width = 8 * ((self.graphs.largest + 7) // 8)
         node, rank = torch.arange(width, device=topology.device), onehot_identifiers(topology)
         i, j = take(rank, self.table.owner), take(rank, self.described)
         entry = (take(topology.batch, self.table.owner) * width + i) * width + j

@@ -72,6 +72,7 @@ def write_onnx(program: ExportedProgram, path: Path, metadata: str) -> None:
         custom_translation_table={
             aten.repeat_interleave.Tensor: _repeat_interleave,
             aten.searchsorted.Tensor: _searchsorted,
+            aten.sort.stable: _sort,
         },
     )
     exported.model.metadata_props[METADATA] = metadata
@@ -128,6 +129,14 @@ def _searchsorted(keys: Any, values: Any, **unused: Any) -> Any:
         low = op.Where(op.And(searching, below), op.Add(middle, one), low)
         high = op.Where(op.And(searching, op.Not(below)), middle, high)
     return low
+
+
+def _sort(values: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
+    """Sorted values and their order; of equal ones, TopK takes the first before the others."""
+    from onnxscript import opset18 as op
+
+    size = op.Gather(op.Shape(values), op.Constant(value_ints=[dim]))
+    return op.TopK(values, size, axis=dim, largest=int(descending), sorted=1)
 
 
 @contextmanager
