@@ -214,6 +214,35 @@ def family() -> str:
     return "\n".join(lines)
 
 
+def compiled() -> str:
+    """Eager beside compiled calls of the default network of molecules."""
+    record = read("benchmarks/compile-cpu.json")
+    lines = [
+        "| call | index | eager | compiled | eager / compiled | compiling |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        lines.append(
+            f"| {row['pass']} | {row['index']} | {row['eager_ms']:.0f} ms "
+            f"| {row['compiled_ms']:.0f} ms | {row['speedup']:.2f} | {row['compiling_s']:.0f} s |"
+        )
+    about = (
+        f"The default network of `molecules` with {record['layers']} layers on {record['graphs']} "
+        f"graphs of ZINC's size: processor time, {record['device']}, torch {record['torch']}; "
+        "`python benchmarks/compile.py`."
+    )
+    return "\n".join([*lines, "", f"({about})", "", _compiled_in_words(record["rows"])])
+
+
+def _compiled_in_words(rows: list[dict[str, Any]]) -> str:
+    """What the table of `compiled` says."""
+    found = []
+    for name in ("inference", "training"):
+        ratios = sorted(row["speedup"] for row in rows if row["pass"] == name)
+        found.append(f"{ratios[0]:.1f} to {ratios[-1]:.1f} times as fast in {name}")
+    return f"On this processor, compiled calls are {' and '.join(found)}."
+
+
 def step() -> str:
     return _steps("step-cpu.json", "CPU", "ours_ms")
 
@@ -369,6 +398,7 @@ DOCUMENTS = {
         "step": step,
     },
     "docs/speed.md": {
+        "compile": compiled,
         "step-gpu": step_gpu,
         "step-captured": step_captured,
         "gpu": gpu,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
@@ -52,10 +52,12 @@ class cached_property(functools.cached_property[R]):
         value.__doc__ = make.__doc__
         super().__init__(value)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None or not traced():
-            return super().__get__(instance, owner)
-        # torch.compile cannot trace the lock of `functools.cached_property`
-        value = self.func(instance)
-        object.__setattr__(instance, self.attrname, value)
-        return value
+    if not TYPE_CHECKING:  # mypy knows the types of the base class
+
+        def __get__(self, instance, owner=None):
+            if instance is None or not traced():
+                return super().__get__(instance, owner)
+            # torch.compile cannot trace the lock of `functools.cached_property`
+            value = self.func(instance)
+            object.__setattr__(instance, self.attrname, value)
+            return value

@@ -62,7 +62,8 @@ class LocalContext:
         """1ᵀ U_i / n, [K, C]."""
         if self.moments is not None:
             return self.moments.mean
-        return self.sum() / self.layout.count.clamp(min=1).to(self.rows.dtype).unsqueeze(1)
+        count: Tensor = self.layout.count
+        return self.sum() / count.clamp(min=1).to(self.rows.dtype).unsqueeze(1)
 
     def max(self) -> Tensor:
         """The maximum of each channel of U_i, [K, C]."""

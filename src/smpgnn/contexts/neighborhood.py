@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from smpgnn.contexts.traced_neighborhood import traced_distances, traced_neighborhoods
 from smpgnn.contexts.topology import Topology, segments
+from smpgnn.contexts.traced_neighborhood import traced_distances, traced_neighborhoods
 from smpgnn.errors import InputError
 from smpgnn.tracing import traced
 

@@ -83,7 +83,7 @@ class PairRows(RowTable):
         )
 
     def uncached(self) -> PairRows:
-        return replace(self, given={}, nodes=self.nodes.uncached())
+        return replace(self, given={}, nodes=replace(self.nodes, given={}))
 
     @cached_property
     def key(self) -> Tensor:

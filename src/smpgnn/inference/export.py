@@ -35,6 +35,7 @@ from smpgnn.inference.graph_tensors import (
     metadata,
 )
 from smpgnn.layers import SMPLayer
+from smpgnn.training.member_plan import MEMBERS
 from smpgnn.training.tasks.base import OneLevelTask, Task
 from smpgnn.training.tasks.quantities import parts_of, quantities
 
@@ -118,12 +119,17 @@ def export_model(
 
 def refuse(model: Model) -> None:
     """Raise an error for a model that cannot be exported."""
+    if model.members() != [model]:
+        run = Path(model.path or "RUN")
+        member = sorted((run / MEMBERS).glob("*/"))
+        raise InputError(
+            f"export: {model.path} has members and calibrations, which cannot be exported: export "
+            f"one of them, such as {member[0] if member else run / MEMBERS}."
+        )
+    if not isinstance(model.task, OneLevelTask):
+        raise InputError("export: networks for nodes and graphs together cannot be exported.")
     spec, name = model.saved.spec, model.saved.spec.options.model
     reason = ""
-    if len(model.members()) > 1 or not isinstance(model.task, OneLevelTask):
-        kind = "runs with members" if len(model.members()) > 1 else "networks for several levels"
-        remedy = ": export one of its members, RUN/members/NAME" if kind[0] == "r" else ""
-        raise InputError(f"export: {kind} cannot be exported{remedy}.")
     structures = [m for m in model.network.modules() if isinstance(m, SMPLayer) and m.structure]
     if name in ("gin-random", "rp"):
         reason = "it draws random numbers"
@@ -167,7 +173,9 @@ def example_inputs(model: Model, sizes: tuple[int, ...]) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(0)
     counts = {NODES: start, EDGES: len(edges), GRAPHS: len(sizes)}
     found = {
-        name: torch.rand([counts.get(str(n), n) for n in shape], generator=generator)
+        name: torch.rand(
+            [counts[n] if isinstance(n, str) else n for n in shape], generator=generator
+        )
         for name, shape in input_shapes(model).items()
         if name not in ("edge_index", "batch")
     }

@@ -104,5 +104,3 @@ def _feature_names(model: Model) -> dict[str, list[str]]:
     if len(model.descriptors):
         found["u"] = [*model.descriptors.rdkit, *model.descriptors.columns]
     return found
-
-

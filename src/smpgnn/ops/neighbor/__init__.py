@@ -126,9 +126,7 @@ class Lift:
 def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
     """scale · Σ_k rows(k, j) over the neighbours k of i, for every row (i, j): [P, C] to [P, C]."""
     if traced():
-        total = torch.zeros_like(rows).index_add(
-            0, lift.target, rows.index_select(0, lift.source)
-        )
+        total = torch.zeros_like(rows).index_add(0, lift.target, rows.index_select(0, lift.source))
         return total * lift.scale.to(rows.dtype).unsqueeze(1)
     return sparse_apply(rows, lift.receive, lift.send)
 
