@@ -209,7 +209,7 @@ def test_inputs_of_smiles_and_graphs() -> None:
         "x": [4, 32], "edge_index": [2, 4], "edge_attr": [4, 9], "batch": [4],
     }  # fmt: skip
     assert found["batch"].tolist() == [0, 1, 1, 1]
-    with pytest.raises(InputError, match="row 2 is no molecule"):
+    with pytest.raises(InputError, match="row 2 has no graph"):
         molecules().inputs(["C", "nonsense"])
     with pytest.raises(InputError, match="no graph"):
         molecules().inputs([])

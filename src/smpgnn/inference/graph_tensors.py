@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from smpgnn.data.graphs import read_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.tasks.base import OneLevelTask, Task
@@ -36,12 +38,15 @@ def input_shapes(model: Model) -> dict[str, tuple[int | str, ...]]:
 
 def graph_tensors(model: Model, inputs: Any) -> dict[str, Tensor]:
     """The inputs of the network for SMILES or graphs, all in one batch; see `Model.inputs`."""
-    found = model.read(inputs, "inputs")
+    if isinstance(inputs, str | Path) and not model.reads_smiles:
+        found: Any = read_graphs(inputs, schema=model.schema("export it")).store
+    else:
+        found = model.read(inputs, "inputs")
     if not isinstance(found, GraphStore):
         table = inputs if hasattr(inputs, "columns") else None
         molecules = model.featurize(found, table)
         for row, reason in molecules.errors.items():
-            raise InputError(f"inputs: row {row + 1} is no molecule ({reason}): leave it out.")
+            raise InputError(f"inputs: row {row + 1} has no graph ({reason}): leave it out.")
         found = molecules.store
     if not len(found):
         raise InputError("inputs: there is no graph: give at least one.")

@@ -240,9 +240,9 @@ class Model:
     def inputs(self, inputs: Any) -> dict[str, Tensor]:
         """The tensors that the network takes for SMILES or graphs, all in one batch.
 
-        Takes the inputs of `predict`. These are the inputs of an exported model: x [nodes, …],
-        edge_index [2, edges], edge_attr [edges, …] and batch [nodes], and u [graphs, …] for models
-        with descriptors. What the model does not take is left out.
+        Takes the inputs of `predict`, or a file or folder of graphs. These are the inputs of an
+        exported model: x [nodes, …], edge_index [2, edges], edge_attr [edges, …], batch [nodes],
+        and u [graphs, …] for models with descriptors. What the model does not take is left out.
         """
         from smpgnn.inference.graph_tensors import graph_tensors
 
