@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_members
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import roc_auc_score
@@ -102,6 +103,21 @@ def test_several_classes_are_scored_as_the_network_is() -> None:
     assert np.isfinite(found["test"]["log_loss"])
 
 
+def test_logarithms_and_targets_of_mixed_kinds_have_a_baseline() -> None:
+    one, other = prepared("size"), prepared("size", log_target=True)
+    x, kept = features(one, "train"), baseline._splittable(features(one, "train"))
+    trees = HistGradientBoostingRegressor(**baseline.SETTINGS, random_state=3)
+    trees.fit(x[:, kept], np.log10(known(other, "train")))
+    real = np.log10(known(other, "test"))
+    error = trees.predict(features(other, "test")[:, kept]) - real
+    found = record(other)["test"]
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-3)
+    both = prepared("size", "kind", log_target=True, class_weight="balanced")
+    found = record(both)["test"]
+    assert found["rmse size"] < 0.5
+    assert found["accuracy kind"] > 0.4
+
+
 def test_descriptor_columns_are_features() -> None:
     data = prepared("size", descriptors=("w",))
     assert features(data, "test").shape[1] == 2048 + 79 + 1
@@ -151,8 +167,10 @@ def test_a_run_has_its_baseline(run: Path) -> None:
 
 def test_members_share_the_baselines_of_their_folds(tmp_path: Path) -> None:
     """One member of each fold fits it; the run has the mean, and similarities to unseen rows."""
-    options = {"targets": ["size"], "folds": 2, "ensemble": 2, "jobs": 2, **OPTIONS}
-    result = smpgnn.train("molecules", table(60), output=str(tmp_path / "run"), **options)
+    options = {name: value for name, value in OPTIONS.items() if name != "quiet"}
+    result = small_members.run(
+        tmp_path / "run", table(60), targets=["size"], folds=2, ensemble=2, **options
+    )
     members = {
         name: RunFolder(tmp_path / "run" / "members" / name).read_record().get("baseline")
         for name in ("fold1-member1", "fold1-member2", "fold2-member1", "fold2-member2")
@@ -164,7 +182,7 @@ def test_members_share_the_baselines_of_their_folds(tmp_path: Path) -> None:
     assert found == result.baseline
     for part in ("validation", "test"):
         assert found[part]["rmse"] == pytest.approx((one[part]["rmse"] + other[part]["rmse"]) / 2)
-    assert "on the test rows" in verdict(RunFolder(tmp_path / "run").read_record())
+    assert "on the held-out folds" in verdict(RunFolder(tmp_path / "run").read_record())
     near = pd.read_csv(tmp_path / "run" / "similarity.csv")
     shown = pd.read_csv(tmp_path / "run" / "test_predictions.csv")
     assert near["row"].tolist() == shown["row"].tolist()
