@@ -86,7 +86,7 @@ def model_of(task: Any, source: dict[str, Any], **values: Any) -> Model:
     outputs = {"node_outputs": task.node_outputs, "graph_outputs": task.graph_outputs}
     kept = {n: values.pop(n) for n in ("in_channels", "edge_channels", "global_channels")
             if n in values}  # fmt: skip
-    options = NetworkSpec().options.changed(hidden_channels=8, num_layers=2, **values)
+    options = NetworkSpec().options.changed(**{"hidden_channels": 8, "num_layers": 2, **values})
     spec = NetworkSpec(**outputs, **kept, max_nodes=20, options=options)
     network = spec.build()
     for parameter in network.parameters():  # norms and biases, too
@@ -116,9 +116,10 @@ def graphs(count: int = 5, width: int = 3) -> list[Data]:
 @needs_onnx
 def test_onnx_of_molecules(tmp_path: Path) -> None:
     pytest.importorskip("rdkit")
-    assert_as_predicted(molecules(), SMILES, tmp_path / "model.onnx")
+    assert_as_predicted(molecules(num_layers=1), SMILES, tmp_path / "model.onnx")
 
 
+@pytest.mark.slow
 @needs_onnx
 def test_onnx_of_graphs_and_classes(tmp_path: Path) -> None:
     task = Classification(name="kind", classes=("x", "y", "z"))
@@ -126,6 +127,7 @@ def test_onnx_of_graphs_and_classes(tmp_path: Path) -> None:
     assert_as_predicted(model, graphs(), tmp_path / "model.onnx")
 
 
+@pytest.mark.slow
 @needs_onnx
 def test_onnx_of_nodes_without_features(tmp_path: Path) -> None:
     task = MultiLabel(names=("p", "q"), classes=(("0", "1"), ("no", "yes")), level="node")

@@ -79,11 +79,12 @@ def _all(outputs: Any) -> tuple[Tensor, ...]:
 
 def test_a_hundred_ragged_batches_with_the_index_built_inside() -> None:
     assert_compiles(
-        lambda: SMP(2, 1, 4, 2, identifiers="local", edge_channels=3, norm="batch"),
+        lambda: SMP(2, 1, 4, 1, identifiers="local", edge_channels=3, norm="batch"),
         count=100, edges=3, backend="eager",
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_fast_layer_of_a_node_network_with_gradients_of_the_compiler() -> None:
     assert_compiles(lambda: SMP(2, 1, 4, 1, "fast", norm="layer", level="node"))
 
@@ -100,10 +101,8 @@ def test_types_of_contexts(kind: str, layer: str, level: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "kind", ["onehot", *(pytest.param(k, marks=pytest.mark.slow) for k in
-                         ("coloring", "neighborhood", "local", "pairs"))],
-)  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["onehot", "coloring", "neighborhood", "local", "pairs"])
 def test_a_prepared_index(kind: str) -> None:
     def index(case: Case) -> ContextIndex:
         found = ContextIndex.build(Topology.checked(case.edge_index, case.batch), kind, 2)
@@ -150,7 +149,21 @@ def test_inductor() -> None:
     )  # fmt: skip
 
 
-def test_errors_of_eager_calls_stay(tmp_path: Any) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["onehot", "neighborhood"])
+def test_with_graph_breaks_an_index_serves_eager_calls_afterwards(kind: str) -> None:
+    model = randomize(SMP(2, 1, 4, 2, identifiers=kind, norm="layer"))
+    compiled = torch.compile(model, backend="aot_eager")
+    for case in batches(2):
+        given = case.x, case.edge_index, None, case.batch
+        index = model.backbone.index(Topology.checked(case.edge_index, case.batch))
+        expected = model(*given)
+        assert_same(compiled(*given).detach(), expected.detach())
+        assert_same(compiled(*given, index=index).detach(), expected.detach())
+        assert_same(model(*given, index=index).detach(), expected.detach())
+
+
+def test_errors_of_eager_calls_stay() -> None:
     model = SMP(2, 1, 4, 1).double()
     case = make_case([path(4)], 2)
     with pytest.raises(InputError, match="names node 9"):
@@ -178,7 +191,7 @@ def test_target_nodes_are_refused() -> None:
                         ("onehot", "neighborhood", "pairs"))],
 )  # fmt: skip
 def test_export_with_dynamic_sizes(kind: str) -> None:
-    model = randomize(SMP(2, 1, 4, 2, identifiers=kind, edge_channels=3, norm="batch")).eval()
+    model = randomize(SMP(2, 1, 4, 1, identifiers=kind, edge_channels=3, norm="batch")).eval()
     first, *others = batches(4)
     dynamic = ({0: Dim.DYNAMIC}, {1: Dim.DYNAMIC}, {0: Dim.DYNAMIC}, {0: Dim.DYNAMIC})
     example = first.x, first.edge_index, edge_features(first, 3), first.batch

@@ -18,6 +18,7 @@ from smpgnn.tracing import traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_MISSING = object()
 
 
 def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
@@ -57,7 +58,11 @@ class cached_property(functools.cached_property[R]):
         def __get__(self, instance, owner=None):
             if instance is None or not traced():
                 return super().__get__(instance, owner)
-            # torch.compile cannot trace the lock of `functools.cached_property`
-            value = self.func(instance)
-            object.__setattr__(instance, self.attrname, value)
+            # Not under the own name: eager calls must not find what plain forms alone can use, such
+            # as a `Lift` without `ptr`. torch.compile cannot trace the lock of the base class.
+            name = f"_traced_{self.attrname}"
+            value = getattr(instance, name, _MISSING)
+            if value is _MISSING:
+                value = self.func(instance)
+                object.__setattr__(instance, name, value)
             return value
