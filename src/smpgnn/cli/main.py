@@ -15,6 +15,7 @@ from smpgnn.cli.arguments import Parser
 from smpgnn.cli.embed import add_embed
 from smpgnn.cli.evaluate import add_evaluate
 from smpgnn.cli.explain import add_explain
+from smpgnn.cli.export import add_export
 from smpgnn.cli.info import add_info
 from smpgnn.cli.predict import add_predict
 from smpgnn.cli.report import add_report
@@ -37,7 +38,7 @@ def build_parser() -> Parser:
     parser.set_defaults(parser=parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     kinds = (add_train, add_tune, add_report, add_evaluate, add_predict, add_explain, add_embed)
-    for add in (*kinds, add_info, add_paper):
+    for add in (*kinds, add_export, add_info, add_paper):
         add(verbs)
     return parser
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smpgnn.data.categories import Categories
 from smpgnn.data.descriptors import Descriptors
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from smpgnn.data.molecules import MoleculeTable
     from smpgnn.data.tables import Table
+    from smpgnn.inference.export import Exported
 
 #: Rows of contexts that are computed at a time: on a CPU as many as fit its cache.
 BATCH_ROWS = {"cpu": 30_000, "cuda": 400_000}
@@ -235,6 +236,23 @@ class Model:
         from smpgnn.inference.embed import embed_inputs
 
         return embed_inputs(self, inputs)
+
+    def inputs(self, inputs: Any) -> dict[str, Tensor]:
+        """The tensors that the network takes for SMILES or graphs, all in one batch.
+
+        Takes the inputs of `predict`, or a file or folder of graphs. These are the inputs of an
+        exported model: x [nodes, …], edge_index [2, edges], edge_attr [edges, …], batch [nodes],
+        and u [graphs, …] for models with descriptors. What the model does not take is left out.
+        """
+        from smpgnn.inference.graph_tensors import graph_tensors
+
+        return graph_tensors(self, inputs)
+
+    def export(self, path: str | Path) -> Exported:
+        """Write the model as a file that runs without smpgnn: .pt2 (AOTInductor) or .onnx."""
+        from smpgnn.inference.export import export_model
+
+        return export_model(self, path)
 
     def evaluate(self, data: Any, *, labels: Table | None = None) -> dict[str, float]:
         """Metrics on all rows of labelled data.
