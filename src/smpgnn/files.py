@@ -58,7 +58,7 @@ class Replacement:
             name = os.fsencode(self._target.name)[:_NAME_BYTES].decode("utf-8", "ignore")
             token = secrets.token_hex(4)
             self.part = self._target.with_name(f".{name}.smpgnn-{token}.part")
-            _sweep(self._target.parent)
+            _sweep_once(self._target.parent)
             _unfinished.add(self.part)
             self._lock = os.open(self.part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
             _try_lock(self._lock)
@@ -145,8 +145,13 @@ def write_texts(texts: Mapping[str | Path, str]) -> None:
 
 
 @functools.cache
-def _sweep(folder: Path) -> None:
-    """Remove the part files of killed processes; only once per folder, which may be large."""
+def _sweep_once(folder: Path) -> None:
+    """Remove the part files of killed processes, once per folder, which may be large."""
+    remove_unfinished(folder)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the part files of killed processes."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _PART.fullmatch(name):

@@ -318,10 +318,23 @@ def predict_table(
 ) -> Written:
     """Predict for a table of SMILES of any length, piece by piece.
 
-    Writes all columns of the input, then the predictions, then `error`. With `processes=0` long
-    tables use all idle processors.
+    Writes all columns of the input, then the predictions, then `error`: Parquet if the name of the
+    output ends in .parquet, else CSV. With `processes=0` long tables use all idle processors.
     """
     import pandas as pd
+
+    if Path(output).suffix == ".parquet":
+        from smpgnn.inference.partitions import write_parquet
+
+        return write_parquet(
+            model,
+            path,
+            output,
+            smiles_column=smiles_column,
+            separator=separator,
+            processes=processes,
+            progress=progress,
+        )
 
     from smpgnn.data.table_writer import AtomicCsvWriter
     from smpgnn.data.tables import free_names, require_columns, stream_table, table_columns
