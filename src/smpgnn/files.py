@@ -150,20 +150,23 @@ def _sweep_once(folder: Path) -> None:
     remove_unfinished(folder)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove the part files of killed processes."""
+def remove_unfinished(folder: Path) -> int:
+    """Remove the part files of killed processes; the number of those that are in use."""
+    left = 0
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _PART.fullmatch(name):
                 with contextlib.suppress(OSError, AttributeError):  # Windows lacks the flags
-                    _remove_unlocked(folder / name)
+                    left += not _remove_unlocked(folder / name)
+    return left
 
 
-def _remove_unlocked(part: Path) -> None:
+def _remove_unlocked(part: Path) -> bool:
     file = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if _try_lock(file):
+        if unlocked := _try_lock(file):
             part.unlink()
+        return unlocked
     finally:
         os.close(file)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -199,17 +198,14 @@ def test_a_killed_process_is_explained_and_a_second_call_continues(
     ]  # fmt: skip
 
 
-def test_without_ray_it_is_one_sentence(model: Path, tables: Path) -> None:
-    code = (
-        "import sys; sys.modules['ray'] = None\n"
-        "import importlib.util as u; found = u.find_spec\n"
-        "u.find_spec = lambda name, *r: None if name == 'ray' else found(name, *r)\n"
-        "from smpgnn.cli.main import main; main()"
-    )
-    words = ["predict", str(model), "in", "-o", "out", "--engine", "ray"]
-    made = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
-    assert made.returncode == 2
-    assert made.stderr == "smpgnn: --engine ray: needs Ray: pip install 'smpgnn[ray]'.\n"
+def test_without_ray_it_is_one_sentence(
+    model: Path, tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    made = smpgnn("predict", model, "in", "-o", "out", "--engine", "ray")
+    assert made.status == 2
+    assert made.err == "smpgnn: --engine ray: needs Ray: pip install 'smpgnn[ray]'.\n"
+    assert not Path("out").exists()
 
 
 @pytest.mark.slow
