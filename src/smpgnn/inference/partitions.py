@@ -25,7 +25,6 @@ from smpgnn.inference import domain
 from smpgnn.inference.predict import Model, Written, load
 from smpgnn.inference.processes import PIECE_ROWS, predicted
 from smpgnn.pretrained import model_path
-from smpgnn.training import calibration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 #: The key of the stamp in the metadata of a Parquet file.
 _KEY = "smpgnn"
 #: The files of a run folder that its predictions depend on.
-_FILES = ("model.safetensors", "members/*/model.safetensors", calibration.FILE)
+_FILES = ("model.safetensors", "members/*/model.safetensors", "calibration.json", domain.FILE)
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ def model_digest(run: str | Path) -> str:
     """A digest of the files that a model consists of, with its training molecules."""
     path = model_path(run)
     folder = path if path.is_dir() else path.parent
-    names = [domain.FILE] if path.is_file() else [*_FILES, domain.FILE]
+    names = [domain.FILE] if path.is_file() else _FILES
     files = [path] if path.is_file() else []
     files += [file for name in names for file in sorted(folder.glob(name))]
     lines = [f"{file.relative_to(folder).as_posix()} {file_digest(file)}\n" for file in files]

@@ -24,6 +24,7 @@ from smpgnn.inference.domain import Domain
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.inference.processes import PIECE_ROWS, predicted
 from smpgnn.threads import suitable_threads
+from smpgnn.training.member_plan import has_members
 from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
@@ -404,8 +405,8 @@ def load(path: str | Path, device: str = "auto") -> Model:
 
     A run with members is a model that predicts their mean.
     """
-    from smpgnn.inference.ensemble import EnsembleModel, has_members
-
     if has_members(path):
+        from smpgnn.inference.ensemble import EnsembleModel
+
         return EnsembleModel(path, device)
     return Model(load_model(path), device, path)

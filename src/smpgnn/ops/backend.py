@@ -9,10 +9,12 @@ with `create_graph=True` it differentiates the plain form instead (`plain_gradie
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -63,10 +65,22 @@ def has_kernels() -> bool:
 def opaque(function: Function) -> Function:
     """Have torch.compile call this function instead of tracing it.
 
-    Operations take objects that describe a batch, and define their own gradients.
+    Operations take objects that describe a batch, and define their own gradients. The compiler is
+    part of `torch._dynamo`, which takes a second to import; where nobody compiles, nothing is.
     """
-    hidden: Function = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
-    return hidden
+    hidden: Callable[..., Any] | None = None
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal hidden
+        if hidden is None:
+            if "torch._dynamo" not in sys.modules:
+                return function(*args, **kwargs)
+            hidden = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+        return hidden(*args, **kwargs)
+
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return cast(Function, call)
 
 
 def working_dtype(rows: Tensor) -> torch.dtype:
