@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint fuzz setup bench clean
+.PHONY: demo test test-all lint fuzz setup bench package clean
 
 # One thread: at this size a second one gains a quarter, and loses far more on a machine that is shared.
 demo: $(READY)
@@ -30,6 +30,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/scale.py
 
+# Wheel and sdist in dist/, and the README's commands from the wheel in an empty environment.
+package: $(READY)
+	$(BIN)/python tests/package_check.py
+
 setup: $(READY)
 
 # Triton comes with a torch for GPUs; elsewhere it is there to test the kernels by its interpreter.
@@ -44,4 +48,4 @@ $(READY): pyproject.toml requirements.lock
 	touch $@
 
 clean:
-	rm -rf demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures
+	rm -rf demo dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures
