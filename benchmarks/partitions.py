@@ -45,7 +45,16 @@ def main() -> None:
 def measure(table: pd.DataFrame, data: Path, folder: Path, repeat: int) -> dict[str, object]:
     """The record: rows per second of a core, and seconds to start and to skip finished files."""
     ours: list[str | Path] = [sys.executable, "-m", "smpgnn"]
-    train = ["train", "molecules", data, "--targets", TARGET, "--epochs", "1", "--no-baseline"]
+    train: list[str | Path] = [
+        "train",
+        "molecules",
+        data,
+        "--targets",
+        TARGET,
+        "--epochs",
+        "1",
+        "--no-baseline",
+    ]
     processor_seconds([*ours, *train, "--device", "cpu", "--output", folder / "run"])
     for name, rows in (("few", _FILES * _FEW), ("all", len(table))):
         (folder / name).mkdir()
@@ -56,7 +65,13 @@ def measure(table: pd.DataFrame, data: Path, folder: Path, repeat: int) -> dict[
     for turn in range(repeat):
         for kind, found in times.items():
             name = kind if kind != "again" else "all"
-            words = ["predict", folder / "run", folder / name, "-o", folder / f"{name}-{turn}"]
+            words: list[str | Path] = [
+                "predict",
+                folder / "run",
+                folder / name,
+                "-o",
+                folder / f"{name}-{turn}",
+            ]
             found.append(processor_seconds([*ours, *words, "--device", "cpu", "--processes", "1"]))
     start, whole, again = (statistics.median(found) for found in times.values())
     rate = (len(table) - _FILES * _FEW) / (whole - start)

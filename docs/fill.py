@@ -312,8 +312,8 @@ def partitions() -> str:
         f"{found['device']}, with the default network of `smpgnn train molecules`, "
         f"{found['atoms']:.0f} heavy atoms per molecule on average, features and files included; "
         f"{found['start_s']:.1f} s to start. The larger counts are products of this rate: they "
-        "assume that cores do not slow each other down and that the files are as fast as those of one "
-        "machine. A run with N members takes about N times as long.)"
+        "assume that cores do not slow each other down and that the files are as fast as those of "
+        "one machine. A run with N members takes about N times as long.)"
     )
     return "\n".join(lines)
 

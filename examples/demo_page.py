@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 import smpgnn
+from smpgnn.config.options import CyclesOptions
 from smpgnn.paper.report.charts import Chart, Series, svg
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.train import Result
@@ -38,12 +39,14 @@ def page(results: dict[str, Result], names: dict[str, str]) -> str:
     )
     records = {model: RunFolder(result.folder).read_record() for model, result in results.items()}
     first = next(iter(results))
+    options = RunFolder(results[first].folder).read_options()
+    assert isinstance(options, CyclesOptions)
     pair = small_pair()
     return environment.get_template("demo.html").render(
         style=Markup(style),
         device=records[first]["device"],
         date=time.strftime("%Y-%m-%d"),
-        samples=RunFolder(results[first].folder).read_options().train_samples,
+        samples=options.train_samples,
         networks=[
             {
                 "name": names[model],
@@ -107,8 +110,8 @@ def verdict(pair: list[dict[str, Any]]) -> str:
     one, other = (sum(m[i][i] for i in range(8)) for m in (p["contexts"][-1] for p in pair))
     return (
         f"After {LAYERS} layers the diagonals, what nodes hear of themselves, sum to {one:.0f} in "
-        f"the squares and to {other:.0f} in the ring: the difference, {one - other:.0f}, is 8 for each "
-        "of the two 4-cycles."
+        f"the squares and to {other:.0f} in the ring: the difference, {one - other:.0f}, is 8 for "
+        "each of the two 4-cycles."
     )
 
 

@@ -2,8 +2,8 @@
 
     python tests/package_check.py [--dist dist] [--python python3.12]
 
-The commands and the Python code are those under "Train on a table of molecules" in README.md, with
-fewer epochs, on a small table. They run in an empty folder, without this repository.
+The commands for a table of molecules and the Python code are those of README.md, with fewer epochs,
+on a small table. They run in an empty folder, without this repository.
 """
 
 from __future__ import annotations
@@ -77,12 +77,14 @@ def walk(folder: Path, python: Path) -> None:
     rows = [f"{'C' * (n // 9)}{names[n % 9]},{n % 9 - n / 20}" for n in range(90)]
     for file in ("data.csv", "other.csv", "new.csv"):
         (folder / file).write_text("\n".join(["smiles,logS", *rows, ""]), encoding="utf-8")
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## ")
-    (section,) = (part for part in section if part.startswith("Train on a table of molecules"))
-    commands, code = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)[:2]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    commands = next(code for kind, code in blocks if "smpgnn train molecules" in code)
+    code = "\n".join(code for kind, code in blocks if kind == "python")
     lines = [line.partition("#")[0].strip() for line in commands.splitlines()]
     extra = ("smpgnn --version", "smpgnn --help", "smpgnn info runs/logS", "smpgnn info pretrained",
-             "smpgnn predict zinc new.csv -o zinc.csv", "smpgnn paper report --output report.html",
+             "smpgnn predict zinc new.csv -o zinc.csv",
+             "mkdir results; smpgnn paper report --output report.html",
              "smpgnn paper theory")  # fmt: skip
     environment = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(folder)}
     for line in filter(None, (*lines, *extra)):

@@ -121,7 +121,7 @@ def make(kind: str) -> None:
     if killed:
         shutil.rmtree("run")
         process = Fork([*train, "--output", "run"])
-        wait_for_epochs(process, Path("run"), 3)
+        wait_for_epochs(process, Path("run"), 12)
         process.kill()
         finish(process)
         assert not Path("run/run.json").exists()
@@ -137,9 +137,8 @@ def make(kind: str) -> None:
             path.unlink()
         elif path.name == "data.json":
             content = read_json(path, "it is new")
-            for name in ("path", "labels"):
-                if name in content:
-                    content[name] = Path(content[name]).name  # instead of that of this machine
+            for name, place in content["files"].items():
+                content["files"][name] = Path(place).name  # not a path of this machine
             path.write_text(to_json(content), encoding="utf-8")
 
 

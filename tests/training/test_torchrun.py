@@ -1,4 +1,4 @@
-"""Two processes that torchrun starts: killed, resumed, and in the end as if nothing had happened."""
+"""Two processes that torchrun starts, killed and resumed, end as undisturbed ones."""
 
 from __future__ import annotations
 
