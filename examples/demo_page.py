@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 import smpgnn
 from smpgnn.config.options import CyclesOptions
-from smpgnn.paper.report.charts import Chart, Series, svg
+from smpgnn.pages.charts import Chart, Series, svg
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.train import Result
 
@@ -33,7 +33,7 @@ def page(results: dict[str, Result], names: dict[str, str]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates = files("smpgnn.paper.report") / "templates"
+    templates = files("smpgnn.pages") / "templates"
     style = "".join(
         (templates / f).read_text(encoding="utf-8") for f in ("palette.css", "style.css")
     )

@@ -1,14 +1,13 @@
-"""Write Parquet files atomically: a file is complete or absent."""
+"""Write Parquet files atomically."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from smpgnn.data.table_writer import AtomicTableWriter
 from smpgnn.errors import readable
-from smpgnn.files import Replacement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,68 +16,8 @@ if TYPE_CHECKING:
 _GROUP_ROWS = 1 << 16
 
 
-class AtomicArrowWriter:
-    """A context manager that appends record batches to a Parquet file, as `AtomicCsvWriter` does.
-
-    Args:
-        path: of the file.
-        schema: Arrow's schema of the batches.
-    """
-
-    def __init__(self, path: str | Path, schema: Any) -> None:
-        self.path, self.schema = Path(path), schema
-        self._writer: Any = None
-        self._waiting: list[Any] = []
-
-    def __enter__(self) -> Self:
-        import pyarrow.parquet as pq
-
-        self._new = Replacement(self.path)
-        with contextlib.ExitStack() as on_failure, self._new.reported():
-            on_failure.callback(self._discard)
-            self._writer = pq.ParquetWriter(self._new.part, self.schema)
-            on_failure.pop_all()
-        return self
-
-    def write_batch(self, batch: Any) -> None:
-        """Append a record batch; small ones are written together."""
-        self._waiting.append(batch)
-        if sum(one.num_rows for one in self._waiting) >= _GROUP_ROWS:
-            self._flush()
-
-    def add_metadata(self, values: Mapping[str, str]) -> None:
-        """Add metadata to the end of the file."""
-        self._writer.add_key_value_metadata(values)
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._flush()
-                with self._new.reported():
-                    self._writer.close()
-                self._new.commit()
-        finally:
-            self._discard()
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        if self._waiting:
-            table = pa.Table.from_batches(self._waiting, schema=self.schema)
-            self._waiting = []
-            with self._new.reported():
-                self._writer.write_table(table, row_group_size=_GROUP_ROWS)
-
-    def _discard(self) -> None:
-        # Closing writes the end of the file, which fails again on a full disk.
-        with contextlib.suppress(OSError):
-            if self._writer is not None:
-                self._writer.close()
-        self._new.discard()
-
-
-class AtomicParquetWriter(AtomicArrowWriter):
-    """The same for frames.
+class AtomicParquetWriter(AtomicTableWriter):
+    """Writes Parquet.
 
     Args:
         path: of the file.
@@ -89,13 +28,18 @@ class AtomicParquetWriter(AtomicArrowWriter):
     def __init__(self, path: str | Path, columns: Sequence[str], texts: Sequence[str]) -> None:
         import pyarrow as pa
 
-        self.columns, self.texts = list(columns), {*texts}
+        super().__init__(path, columns)
+        self.texts = {*texts}
         kinds = (pa.string() if name in self.texts else pa.float32() for name in self.columns)
         names = [readable(name) for name in self.columns]
-        super().__init__(path, pa.schema(list(zip(names, kinds, strict=True))))
+        self._schema: Any = pa.schema(list(zip(names, kinds, strict=True)))
 
-    def write(self, frame: pd.DataFrame) -> None:
-        """Append the writer's columns of `frame`."""
+    def open(self, part: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self._stream = pq.ParquetWriter(part, self._schema)
+
+    def append(self, frame: pd.DataFrame) -> None:
         import pyarrow as pa
 
         arrays = [
@@ -104,7 +48,49 @@ class AtomicParquetWriter(AtomicArrowWriter):
             else pa.array(frame[name].to_numpy("float32"), from_pandas=True)
             for name in self.columns
         ]
-        self.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        self._stream.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+
+
+class AtomicArrowWriter(AtomicTableWriter):
+    """Writes Arrow's record batches to Parquet, small ones together.
+
+    Args:
+        path: of the file.
+        schema: Arrow's schema of the batches.
+    """
+
+    def __init__(self, path: str | Path, schema: Any) -> None:
+        super().__init__(path, schema.names)
+        self._schema, self._waiting = schema, list[Any]()
+
+    def open(self, part: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self._stream = pq.ParquetWriter(part, self._schema)
+
+    def write(self, frame: Any) -> None:
+        """Append a record batch."""
+        self._waiting.append(frame)
+        if sum(one.num_rows for one in self._waiting) >= _GROUP_ROWS:
+            self._flush()
+
+    def append(self, frame: Any) -> None:
+        """Append a table."""
+        self._stream.write_table(frame, row_group_size=_GROUP_ROWS)
+
+    def finish(self, metadata: Mapping[str, str]) -> None:
+        """Write what waits, and metadata to the end of the file."""
+        self._flush()
+        self._stream.add_key_value_metadata(metadata)
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, schema=self._schema)
+            self._waiting = []
+            with self._new.reported():
+                self.append(table)
 
 
 def text_array(column: pd.Series[Any]) -> Any:

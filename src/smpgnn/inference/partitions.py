@@ -179,13 +179,12 @@ def write_parquet(
             pairs = zip(found.columns, fields, strict=True)
             arrays = [_array(found[name], field.type) for name, field in pairs]
             arrays = [*copied.popleft(), *arrays]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
             failed += int(found["error"].notna().sum())
             rows += len(found)
             progress(rows)
-        if stamp is not None:
-            about = {**stamp, "rows": rows, "failed": failed, "columns": new}
-            writer.add_metadata({_KEY: json.dumps(about)})
+        about = {**(stamp or {}), "rows": rows, "failed": failed, "columns": new}
+        writer.finish({_KEY: json.dumps(about)})
     return Written(rows, failed, tuple(new))
 
 
