@@ -133,7 +133,7 @@ def make(kind: str) -> None:
     # Finished runs need no checkpoint; users may delete drawings and logs.
     spare = ("lock",) if killed else ("lock", "last.ckpt")
     for path in Path("run").rglob("*"):
-        if path.suffix in (".png", ".log") or path.name in spare:
+        if path.suffix in (".html", ".png", ".log") or path.name in spare:
             path.unlink()
         elif path.name == "data.json":
             content = read_json(path, "it is new")
