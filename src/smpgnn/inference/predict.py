@@ -24,6 +24,7 @@ from smpgnn.inference.domain import Domain
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.inference.processes import PIECE_ROWS, predicted
 from smpgnn.threads import suitable_threads
+from smpgnn.training.member_plan import has_members
 from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
@@ -353,10 +354,23 @@ def predict_table(
 ) -> Written:
     """Predict for a table of SMILES of any length, piece by piece.
 
-    Writes all columns of the input, then the predictions, then `error`. With `processes=0` long
-    tables use all idle processors.
+    Writes all columns of the input, then the predictions, then `error`: Parquet if the name of the
+    output ends in .parquet, else CSV. With `processes=0` long tables use all idle processors.
     """
     import pandas as pd
+
+    if Path(output).suffix == ".parquet":
+        from smpgnn.inference.partitions import write_parquet
+
+        return write_parquet(
+            model,
+            path,
+            output,
+            smiles_column=smiles_column,
+            separator=separator,
+            processes=processes,
+            progress=progress,
+        )
 
     from smpgnn.data.table_writer import AtomicCsvWriter
     from smpgnn.data.tables import free_names, stream_table
@@ -424,8 +438,8 @@ def load(path: str | Path, device: str = "auto") -> Model:
 
     A run with members is a model that predicts their mean.
     """
-    from smpgnn.inference.ensemble import EnsembleModel, has_members
-
     if has_members(path):
+        from smpgnn.inference.ensemble import EnsembleModel
+
         return EnsembleModel(path, device)
     return Model(load_model(path), device, path)
