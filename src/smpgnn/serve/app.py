@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -79,7 +79,6 @@ def _add_pages(api: FastAPI, gate: Gate, worker: Worker) -> None:
     templates = Environment(
         loader=PackageLoader("smpgnn.serve"),
         autoescape=True,
-        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

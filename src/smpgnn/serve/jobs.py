@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smpgnn.errors import InputError
+from smpgnn.inference.domain import domain_file
 from smpgnn.inference.draw_molecules import MAX_ATOMS, molecules_svg
 from smpgnn.inference.explain import explained
 from smpgnn.inference.explain_tables import Molecule, explain_molecules
@@ -39,10 +40,10 @@ class Jobs:
         self.level, self.notes = level, list[str]()
         self._add_intervals(level)
         if self.model.reads_smiles:
-            try:
+            if domain_file(run).exists():
                 self.model = self.model.with_domain()
-            except InputError as error:
-                self.notes.append(f"No nearest training molecules: {error}")
+            else:
+                self.notes.append("No nearest training molecules: the model has no fingerprints.")
 
     def _add_intervals(self, level: float | None) -> None:
         try:
@@ -51,7 +52,8 @@ class Jobs:
         except InputError as error:
             if level is not None:
                 raise
-            self.notes.append(f"No intervals: {str(error).removeprefix('--interval: ')}")
+            reason = str(error).removeprefix("--interval").removeprefix(":").strip()
+            self.notes.append(f"No intervals: {reason}")
 
     def describe(self) -> Description:
         """What the model takes and gives."""

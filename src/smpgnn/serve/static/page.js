@@ -79,7 +79,10 @@ get("download").addEventListener("click", () => {
   saved(csv(shown.answer.columns, shown.answer.rows), shown.file);
 });
 
-get("score").addEventListener("change", () => show());
+get("score").addEventListener("change", () => {
+  drawings.forget();
+  show();
+});
 
 async function predict(ask, column, file) {
   const number = ++latest;
@@ -114,16 +117,17 @@ function columns() {
     if (hidden.has(column) || /^(low|high|std)_/.test(column)) continue;
     const target = column.startsWith("predicted_") ? column.slice(10) : null;
     found.push([target ?? column.replace(/^probability_/, "probability of "), (row, cell) => {
+      if (row[name(column)] === null) return;
       cell.append(element("span", text(row[name(column)]), "value"));
       if (target && has(`std_${target}`) && row[name(`std_${target}`)] !== null) {
-        const spread = `members differ by ${text(row[name(`std_${target}`)])}`;
+        const spread = `members differ by ${text(row[name(`std_${target}`)], 2)}`;
         cell.append(element("div", spread, "muted"));
       }
     }]);
     if (target && has(`low_${target}`)) {
       found.push([`${percent(model.interval)} interval`, (row, cell) => {
         const [low, high] = [`low_${target}`, `high_${target}`].map((end) => row[name(end)]);
-        if (low !== null) cell.append(`${text(low)} to ${text(high)}`);
+        if (low !== null) cell.append(`${text(low, 3)} to ${text(high, 3)}`);
       }]);
     }
   }
@@ -197,10 +201,10 @@ function element(kind, content = "", style = "") {
   return made;
 }
 
-/** A value as it is shown: numbers have four digits; the download has all. */
-function text(value) {
+/** A value as it is shown: numbers have a few digits; the download has all. */
+function text(value, digits = 4) {
   if (typeof value !== "number") return value ?? "";
-  return String(Number(value.toPrecision(4))).replace("-", "−");
+  return String(Number(value.toPrecision(digits))).replace("-", "−");
 }
 
 const percent = (share) => `${Number((100 * share).toPrecision(4))} %`;
