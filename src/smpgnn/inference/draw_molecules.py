@@ -15,7 +15,8 @@ MAX_ATOMS = 1_000
 def molecules_svg(molecules: Sequence[Molecule], score: int, name: str) -> str:
     """An SVG of explained molecules side by side; full colour is the largest contribution in each.
 
-    Molecules with more than `MAX_ATOMS` atoms are shown as '*'. Without a `name` there is no legend.
+    Molecules with more than `MAX_ATOMS` atoms are shown as '*'. Without a `name` there is no
+    legend.
     """
     from rdkit import Chem, rdBase
     from rdkit.Chem.Draw import rdMolDraw2D

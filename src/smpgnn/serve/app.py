@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -35,8 +38,8 @@ from smpgnn.serve.schema import (
 from smpgnn.serve.service import Service
 from smpgnn.serve.worker import Worker
 
-_TEXT = """Predictions of a trained model. Errors are JSON, too: {"error": "one sentence"}. Where the
-server listens beyond localhost, requests to /api need the header "Authorization: Bearer TOKEN"."""
+_TEXT = """Predictions of a trained model. Errors are JSON, too: `{"error": "…"}`. Where the server
+listens beyond localhost, requests to `/api` need the header `Authorization: Bearer TOKEN`."""
 _REFUSED = {
     400: "The body is not JSON, or not a table.",
     401: "The token is missing or wrong.",
@@ -76,12 +79,7 @@ def create_app(worker: Worker, model: Description, settings: Settings, names: li
 
 
 def _add_pages(api: FastAPI, gate: Gate, worker: Worker) -> None:
-    templates = Environment(
-        loader=PackageLoader("smpgnn.serve"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = _templates()
     page = templates.get_template("page.html").render()
 
     @api.api_route("/", methods=[*_READ], include_in_schema=False)
@@ -105,6 +103,19 @@ def _add_pages(api: FastAPI, gate: Gate, worker: Worker) -> None:
         return Health(status="ok", requests=gate.requests)
 
     api.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+
+
+def _templates() -> Environment:
+    found = Environment(
+        loader=PackageLoader("smpgnn.serve"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters |= {"code": _with_code, "plain": json.dumps}
+    return found
+
+
+def _with_code(text: str) -> Markup:
+    """A text in which backquotes mark code, as HTML."""
+    return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _add_model(api: FastAPI, model: Description, settings: Settings) -> None:
@@ -136,7 +147,7 @@ def _add_molecules(api: FastAPI, service: Service) -> None:
         """Takes a list of SMILES as JSON, or a table as CSV.
 
         The answer has a row per molecule, in order. It is JSON, or CSV if the request has the
-        header "Accept: text/csv". `smiles_column` names the column of a CSV; default: as in
+        header `Accept: text/csv`. `smiles_column` names the column of a CSV; default: as in
         training.
         """
         if _type(request, "application/json", "text/csv") == "text/csv":
@@ -170,7 +181,7 @@ def _add_graphs(api: FastAPI, service: Service) -> None:
         """Takes graphs as node-link JSON.
 
         The answer has a row per graph, or per node if the model predicts for nodes. It is JSON, or
-        CSV if the request has the header "Accept: text/csv".
+        CSV if the request has the header `Accept: text/csv`.
         """
         _type(request, "application/json")
         return _shown(await service.graphs(await request.body()), request)

@@ -14,7 +14,7 @@ from smpgnn.inference.domain import domain_file
 from smpgnn.inference.draw_molecules import MAX_ATOMS, molecules_svg
 from smpgnn.inference.explain import explained
 from smpgnn.inference.explain_tables import Molecule, explain_molecules
-from smpgnn.inference.predict import Model, graph_frame, load
+from smpgnn.inference.predict import graph_frame, load
 from smpgnn.serve import LEVEL
 from smpgnn.serve.schema import Description
 
@@ -140,9 +140,7 @@ class Jobs:
         }
 
 
-def _explanation(
-    found: Molecule, score: int, given: str | None, error: str
-) -> dict[str, Any]:
+def _explanation(found: Molecule, score: int, given: str | None, error: str) -> dict[str, Any]:
     known = found.explanation
     if known is None:
         return {"smiles": given, "error": error or "the molecule cannot be explained"}

@@ -50,7 +50,8 @@ class Worker:
         self._process = process
         theirs.close()  # so that the end of the process ends our reading
         try:
-            return self._answer()
+            described: Description = self._answer()
+            return described
         except BaseException:
             self.stop()
             raise
@@ -120,6 +121,7 @@ def _work(pipe: Connection, settings: Settings) -> None:
             return
         while True:
             job, arguments = pipe.recv()
+            answer: tuple[Any, str | None]
             try:
                 answer = getattr(jobs, job)(*arguments), None
             except InputError as error:
