@@ -46,8 +46,9 @@ def _still_answers(client: TestClient) -> Iterator[None]:
         (b"smiles", 400, "the body is not JSON"),
         (b"\xff\xfe\x00", 400, "the body is not JSON"),
         (b'{"smiles": ["\xff"]}', 400, "the body is not JSON"),
+        (b'{"smiles": ["\\ud800"]}', 400, "the body is not JSON"),
         (b'{"smiles": ' + b"[" * 100_000, 400, "the body is not JSON (recursion limit"),
-        (b'{"smiles": ' + b"9" * 100_000 + b"}", 422, "smiles: input should be a valid"),
+        (b'{"smiles": ' + b"9" * 100_000 + b"}", 400, "the body is not JSON (number out"),
         (b"3", 422, "the body: input should be an object"),
         (b'{"smiles": "CCO"}', 422, "smiles: input should be a valid array"),
         (b'{"smiles": []}', 422, "smiles: list should have at least 1 item"),
@@ -146,17 +147,14 @@ def test_bad_molecules_among_good_ones(client: TestClient) -> None:
     most = Limits().characters
     smiles = [
         "CCO", "", "C1CC", "c1ccccc", "C(C)(C)(C)(C)C", "C" * (most + 1), "\x00", "😀", "CC O",
-        "\ud800", "C" * most,
+        "C" * most,
     ]  # fmt: skip
-    body = {"smiles": [text for text in smiles if text != "\ud800"]}
     for path in ("/api/predict", "/api/explain"):
-        rows = client.post(path, json=body).json()["rows"]
+        rows = client.post(path, json={"smiles": smiles}).json()["rows"]
         reasons = [row["error"] for row in rows]
-        assert [row["smiles"] for row in rows] == body["smiles"]
+        assert [row["smiles"] for row in rows] == smiles
         assert [number for number, reason in enumerate(reasons) if reason is None] == [0, 9]
         assert reasons[1] == "the SMILES is empty"
         assert reasons[4].startswith("the molecule is invalid: Explicit valence")
         assert reasons[5] == f"the SMILES has {most + 1:,} characters, more than {most:,}"
         assert reasons[8] == "'O' follows the SMILES after a blank"
-    lone = client.post("/api/predict", content=b'{"smiles": ["\\ud800"]}', headers=JSON)
-    refused(lone, 400, "the body is not JSON (lone")

@@ -59,8 +59,13 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 _READ = ("GET", "HEAD")
 
 
-def create_app(worker: Worker, model: Description, settings: Settings, names: list[str]) -> Access:
-    """The application for a model that `worker` has; `names` are the host names of the server."""
+def create_app(
+    worker: Worker, model: Description, settings: Settings, names: list[str]
+) -> tuple[Access, Gate]:
+    """The application for a model that `worker` has, and its gate.
+
+    `names` are the host names of the server.
+    """
     service = Service(worker, model, settings.limits)
     api = FastAPI(
         title="smpgnn serve", version=__version__, description=_TEXT, docs_url=None, redoc_url=None
@@ -75,7 +80,7 @@ def create_app(worker: Worker, model: Description, settings: Settings, names: li
     api.add_exception_handler(Problem, _refused)
     api.add_exception_handler(HTTPException, _unknown)
     api.add_exception_handler(Exception, _failed)
-    return Access(gate, names, settings.token)
+    return Access(gate, names, settings.token), gate
 
 
 def _add_pages(api: FastAPI, gate: Gate, worker: Worker) -> None:

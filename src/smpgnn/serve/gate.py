@@ -30,12 +30,20 @@ class Gate:
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self.app, self.limits = app, limits
         self.requests = 0
+        self._ended = False
+        self._deadlines: set[asyncio.Timeout] = set()
+
+    def end(self) -> None:
+        """Refuse all requests from now on, also those that are not answered yet."""
+        self._ended = True
+        for deadline in [one for one in self._deadlines if not one.expired()]:
+            deadline.reschedule(asyncio.get_running_loop().time())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
-        if self.requests >= self.limits.requests:
+        if self.requests >= self.limits.requests or self._ended:
             await busy().response()(scope, receive, send)
             return
         self.requests += 1
@@ -57,12 +65,18 @@ class Gate:
             await send(message)
 
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                body = await self._body(Headers(scope=scope), receive)
-                await self._run(scope, body, receive, noted)
+            async with asyncio.timeout(self.limits.seconds) as deadline:
+                self._deadlines.add(deadline)
+                try:
+                    body = await self._body(Headers(scope=scope), receive)
+                    await self._run(scope, body, receive, noted)
+                finally:
+                    self._deadlines.discard(deadline)
         except TimeoutError:
             if started:
-                raise  # closes the connection of a client that does not read
+                return  # closes the connection of a client that does not read
+            if self._ended:
+                raise busy() from None
             if body is None:
                 raise self._too_late() from None
             raise too_slow(self.limits.seconds) from None

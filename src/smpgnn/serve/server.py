@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import secrets
+import signal
 import socket
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import uvicorn
@@ -13,6 +16,7 @@ import uvicorn
 from smpgnn.errors import InputError, quoted
 from smpgnn.serve import Settings
 from smpgnn.serve.app import create_app
+from smpgnn.serve.gate import Gate
 from smpgnn.serve.schema import Description
 from smpgnn.serve.worker import Died, Worker
 
@@ -45,8 +49,9 @@ async def _serve(
     worker: Worker, model: Description, settings: Settings, address: socket.socket
 ) -> None:
     names = [settings.host, socket.gethostname(), *settings.names]
+    app, gate = create_app(worker, model, settings, names)
     config = uvicorn.Config(
-        create_app(worker, model, settings, names),
+        app,
         http="h11",
         ws="none",
         lifespan="off",
@@ -55,11 +60,43 @@ async def _serve(
         proxy_headers=False,
         server_header=False,
         limit_concurrency=_CONNECTIONS,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=2 * _GRACE,
     )
-    _announce(model, settings, address)
-    # uvicorn ends on SIGINT and SIGTERM, then raises the signal again for the command line
-    await uvicorn.Server(config).serve(sockets=[address])
+    server = _Server(config, gate, lambda: _announce(model, settings, address))
+    with _hangup_ends(server):
+        # ends on SIGINT and SIGTERM, then raises the signal again for the command line
+        await server.serve(sockets=[address])
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens; at its end, gives requests `_GRACE` seconds."""
+
+    def __init__(self, config: uvicorn.Config, gate: Gate, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._gate, self._announce = gate, announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().call_later(_GRACE, self._gate.end)
+        await super().shutdown(sockets)
+
+
+@contextlib.contextmanager
+def _hangup_ends(server: uvicorn.Server) -> Iterator[None]:
+    """SIGHUP is handled like SIGTERM, unless it is ignored (as by nohup)."""
+    number = getattr(signal, "SIGHUP", None)  # Windows has none
+    before = None if number is None else signal.getsignal(number)
+    if number is None or before == signal.SIG_IGN:
+        yield
+        return
+    signal.signal(number, lambda *_: server.handle_exit(signal.SIGTERM, None))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def _announce(model: Description, settings: Settings, address: socket.socket) -> None:

@@ -76,7 +76,7 @@ class Worker:
             task.exception()  # the request may be gone
 
     def _ask(self, job: str, arguments: tuple[Any, ...]) -> Any:
-        if self._process is None:
+        if self._process is None or not self._process.is_alive():
             try:
                 self.start()
             except InputError as error:
