@@ -2,14 +2,16 @@
 
     python benchmarks/complexity.py [--device cuda] [--output DIR]
 
-The graphs are random with degree 3. Time is the median over forward passes without gradients;
-memory is the peak of live tensors in such a pass, above those before it. Whatever depends on the
-graph alone is computed beforehand, as all layers of a network share it. Exponents are least-squares
-slopes in log-log coordinates over the larger half of the sizes. They are printed beside those of
+The graphs are random with degree 3. Time is the median over forward passes without gradients, on a
+CPU the processor time of one thread; memory is the peak of live tensors in such a pass, above those
+before it. Whatever depends on the graph alone is computed beforehand, as all layers of a network
+share it. All methods have contexts of the same numbers of rows, so that their graphs have different
+sizes. These are so large that neither the time to call operations nor the processor's caches
+matter. Exponents are least-squares slopes in log-log coordinates. They are printed beside those of
 the paper's formulas, with m = 3n/2 and a fixed width c (PPGN is between 2 and 3 unless n is far
 above c). The default layer works in blocks of bounded size, so its memory has a constant part and
-its exponent is a little low. On a busy machine, use --threads 1. With --output, the script writes
-complexity.json and complexity.png to that folder.
+its exponent is a little low. With --output, the script writes complexity.json and complexity.png to
+that folder.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import json
 import math
 import platform
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +42,10 @@ from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.layers.plain import MPNNLayer
 
 
+#: Nodes of the graph that shows how many rows a node has.
+_SAMPLE = 2_000
+
+
 @dataclass(frozen=True)
 class Method:
     """A row of the paper's table, and the exponents of n in it for sparse graphs."""
@@ -51,9 +58,15 @@ class Method:
     memory_exponent: int
     time_exponent: int
 
-    @property
-    def quadratic(self) -> bool:
-        return self.memory_exponent == 2
+    def nodes(self, rows: int, num_layers: int) -> int:
+        """The even number of nodes of a graph with about so many rows."""
+        if self.memory_exponent == 2:
+            return 2 * round(math.sqrt(rows) / 2)
+        if self.identifiers == "nodes":
+            return 2 * round(rows / 2)
+        edge_index, _ = cubic(_SAMPLE, torch.Generator().manual_seed(0))
+        sample = self.index(Topology.checked(edge_index, num_nodes=_SAMPLE), num_layers)
+        return 2 * round(rows / sample.num_rows * _SAMPLE / 2)
 
     def index(self, topology: Topology, num_layers: int) -> ContextIndex:
         if self.identifiers == "nodes":
@@ -100,14 +113,22 @@ class Result:
 
 
 def exponent(points: Sequence[Point], value: Callable[[Point], float]) -> float:
-    """The least-squares slope of log value over log n, for the larger half of the sizes."""
-    upper = points[-max(2, math.ceil(len(points) / 2)) :]
+    """The least-squares slope of log value over log n."""
     if len(points) < 2:
         return math.nan
     slope, _ = statistics.linear_regression(
-        [math.log(point.nodes) for point in upper], [math.log(value(point)) for point in upper]
+        [math.log(point.nodes) for point in points], [math.log(value(point)) for point in points]
     )
     return slope
+
+
+def elapsed_ms(step: Callable[[], Tensor], device: str) -> float:
+    """On a GPU the time of a pass; on a CPU the processor time, in which others do not count."""
+    if device != "cpu":
+        return time_ms(step, device)
+    start = time.process_time()
+    step()
+    return (time.process_time() - start) * 1e3
 
 
 @dataclass(frozen=True)
@@ -141,10 +162,10 @@ def run(method: Method, sizes: Sequence[int], options: argparse.Namespace) -> Re
     device: str = options.device
     trials = [prepare(method, n, options.width, options.layers, device) for n in sizes]
     times: list[list[float]] = [[] for _ in trials]
-    for number in range(2 + options.repeat):
+    for number in range(1 + options.repeat):
         for collected, trial in zip(times, trials, strict=True):
-            elapsed = time_ms(trial.step, device)
-            if number >= 2:  # the first passes fill caches
+            elapsed = elapsed_ms(trial.step, device)
+            if number:  # the first pass allocates
                 collected.append(elapsed)
     points = tuple(
         Point(
@@ -217,17 +238,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument(
-        "--sizes",
+        "--rows",
         type=int,
         nargs="+",
-        default=[64, 96, 128, 192, 256, 384, 512, 768],
-        help="nodes of the graphs; even numbers",
-    )
-    parser.add_argument(
-        "--factor",
-        type=int,
-        default=16,
-        help="linear methods also run on graphs larger by this factor",
+        default=[2**18, 400_000, 2**19, 800_000, 2**20, 1_600_000],
+        help="rows of the contexts; a layer of 32 channels has 32 MiB for the smallest default",
     )
     parser.add_argument("--width", type=int, default=32, help="channels c")
     parser.add_argument(
@@ -236,26 +251,22 @@ def main() -> None:
         default=2,
         help="layers of the network (χ and b grow with it)",
     )
-    parser.add_argument("--repeat", type=int, default=7, help="timed passes of each method")
-    parser.add_argument("--threads", type=int, default=2, help="processor threads")
+    parser.add_argument("--repeat", type=int, default=5, help="timed passes of each method")
     parser.add_argument("--output", type=Path, help="folder for complexity.json and complexity.png")
     options = parser.parse_args()
-    if any(n < 4 or n % 2 for n in options.sizes):
-        parser.error("--sizes must be even numbers of at least 4")
-    torch.set_num_threads(options.threads)
-    name = (
-        torch.cuda.get_device_name() if options.device == "cuda" else f"{options.threads} thread(s)"
-    )
+    if min(options.rows) < 64:
+        parser.error("--rows must be at least 64")
+    torch.set_num_threads(1)
+    name = torch.cuda.get_device_name() if options.device == "cuda" else "1 thread"
     title = (
         f"One layer, c = {options.width}, random graphs of degree 3, {options.device} ({name}), "
         f"torch {torch.__version__}"
     )
     print(title + "\n")
-    sizes = sorted(set(options.sizes))
     results = []
     for method in METHODS:
-        larger = [] if method.quadratic else [options.factor * n for n in sizes]
-        results.append(run(method, sorted({*sizes, *larger}), options))
+        sizes = {method.nodes(rows, options.layers) for rows in options.rows}
+        results.append(run(method, sorted(sizes), options))
     print(table(results))
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)

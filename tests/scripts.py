@@ -25,7 +25,8 @@ def run_script(script: Path, *words: object) -> Outcome:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
             if isinstance(end.code, str):
                 err.write(end.code)
-    for name in set(sys.modules) - known:  # a copy of the script has its own modules
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
-            del sys.modules[name]
+        finally:
+            for name in set(sys.modules) - known:  # a copy of the script has its own modules
+                if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
+                    del sys.modules[name]
     return Outcome(status, out.getvalue(), err.getvalue())

@@ -147,7 +147,11 @@ def test_resume(graph_run: Result) -> None:
 
 def test_wrong_calls(graph_run: Result) -> None:
     calls: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
-        (("cats",), {}, "task must be one of cycles, properties, zinc, molecules, graphs, not"),
+        (
+            ("cats",),
+            {},
+            "task must be one of cycles, properties, zinc, counting, molecules, graph",
+        ),
         (("cycles",), {"preset": "mine"}, "preset must be 'paper' or left out, not 'mine'"),
         (("molecules",), {"preset": "paper"}, "the paper has no experiment 'molecules'"),
         (("cycles",), {"epoch": 3}, "train: unknown key 'epoch': did you mean 'epochs'?"),

@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "a word of 5,000 letters": ("w" * 5000, "smpgnn: argument VERB: invalid choice: 'www"),
     "a run of 5,000 letters": ("info " + "r" * 5000, "smpgnn: rrr"),
     "no such verb": ("fly", "invalid choice: 'fly'"),
-    "no task": ("train", "name a task (cycles, properties, zinc, molecules, graphs)"),
+    "no task": ("train", "name a task (cycles, properties, zinc, counting, molecules, graphs)"),
     "no such task": ("train cats", "invalid choice: 'cats'"),
     "unknown option": ("train cycles --epochz 3", "'--epochz': did you mean --epochs?"),
     "unknown option, far off": ("train cycles --qqqqqq", "unknown argument '--qqqqqq': see smpgnn"),

@@ -96,7 +96,7 @@ def test_the_table_is_streamed_and_pieces_do_not_matter(
 
     monkeypatch.setattr(table_writer.AtomicCsvWriter, "write", write)
     monkeypatch.setattr(tables, "stream_table", stream)
-    monkeypatch.setattr(predict, "BATCH_ROWS", {"cpu": 30})
+    monkeypatch.setattr(predict, "BATCH_ROWS", {"cpu": 30, "cuda": 30})
     found = predicted(size_run, data)
     assert pieces == [5, 5, 2]
     pd.testing.assert_frame_equal(found, expected, rtol=1e-4)

@@ -89,7 +89,7 @@ def test_predictions_name_the_nearest_molecule(run: Path, tmp_path: Path) -> Non
     assert list(plain.columns) == ["predicted_size", "error"]
     # a table, which has a column of one of the names
     pd.DataFrame({"smiles": ["CCBr", "x"], "nearest": [1, 2]}).to_csv(tmp_path / "new.csv")
-    written = predict_table(model, tmp_path / "new.csv", tmp_path / "out.csv", domain=True)
+    written = predict_table(model.with_domain(), tmp_path / "new.csv", tmp_path / "out.csv")
     assert written.renamed == ("nearest_2",)
     assert written.failed == 1
     out = pd.read_csv(tmp_path / "out.csv")
@@ -121,6 +121,38 @@ def test_the_run_has_error_against_similarity(targets: list[str], tmp_path: Path
             found[f"error_{name}"], expected.astype(float), atol=1e-5, rtol=1e-4
         )
     assert "similarity.csv" in RunFolder(tmp_path / "run").read_record()["files"]
+
+
+def test_errors_of_logarithms_bounds_and_targets_of_mixed_kinds(tmp_path: Path) -> None:
+    data, options = table(60), {**OPTIONS, "split": "random"}
+    data["size"] = data["size"].astype(str)
+    data.loc[::4, "size"] = ">" + data["size"][::4]
+    smpgnn.train(
+        "molecules", data, targets=["size", "kind"], log_target=True,
+        output=str(tmp_path / "run"), **options,
+    )  # fmt: skip
+    found = pd.read_csv(tmp_path / "run" / "similarity.csv")
+    shown = pd.read_csv(tmp_path / "run" / "test_predictions.csv")
+    bound = shown["size"].astype(str).str.startswith(">").to_numpy()
+    assert 0 < bound.sum() < len(bound)
+    real = np.log10(pd.to_numeric(shown["size"], errors="coerce").astype(float))
+    expected = np.log10(shown["predicted_size"]) - real
+    np.testing.assert_allclose(found["error_size"], expected, atol=1e-5)
+    shares = [shown[f"probability_kind_{c}"][r] for r, c in enumerate(shown["kind"])]
+    np.testing.assert_allclose(found["error_kind"], 1 - np.array(shares), atol=1e-5)
+
+
+def test_standardised_molecules_are_compared(tmp_path: Path) -> None:
+    data = table()
+    data["smiles"] = [f"{text}.[Na+].[Cl-]" for text in data["smiles"]]
+    run = tmp_path / "run"
+    smpgnn.train("molecules", data, targets=["size"], standardize=True, output=str(run), **OPTIONS)
+    model = smpgnn.load(run, device="cpu")
+    train = pd.read_csv(run / "splits.csv").query("split == 'train'")["row"]
+    salt = data["smiles"][int(train.iloc[0]) - 1]
+    found = model.predict([salt, salt.split(".")[0]], domain=True)
+    assert found["similarity"].tolist() == [1.0, 1.0]
+    assert "." not in found["nearest"][0]
 
 
 def test_a_run_without_fingerprints_says_so(run: Path, tmp_path: Path) -> None:

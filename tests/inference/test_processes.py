@@ -73,7 +73,7 @@ def test_on_a_gpu_the_processes_only_featurise(model: Path) -> None:
     assert not list(light.network.parameters())
     assert not list(light.saved.network.parameters())
     smiles = ["CCO", "C1CC", "c1ccccc1"]
-    ((item, found),) = processes._in_processes(light.featurize, [("a", smiles)], 1)
+    ((item, found),) = processes._in_processes(light.featurize, [("a", (smiles, None))], 1)
     assert item == "a"
     frame = made.predict_molecules(found, 3)
     pd.testing.assert_frame_equal(frame, made.predict_smiles(smiles))
@@ -87,13 +87,13 @@ def test_short_tables_take_one_process(model: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(processes, "_suitable", lambda: 4)
     frames = [pd.DataFrame({"smiles": ["CC", "CO"]}) for _ in range(3)]
     made = load(model, "cpu")
-    assert len(list(processes.predicted(made, frames, "smiles", 0))) == 3
+    assert len(list(processes.predicted(made, frames, ["smiles"], 0))) == 3
     monkeypatch.setattr(processes, "_FEW_ROWS", 3)
     with pytest.raises(AssertionError):
-        list(processes.predicted(made, frames, "smiles", 0))
+        list(processes.predicted(made, frames, ["smiles"], 0))
 
 
-def length(given: list[str]) -> int:
+def length(given: list[str], table: None) -> int:
     if given == ["die"]:
         os.kill(os.getpid(), signal.SIGKILL)
     if given == ["refuse"]:
@@ -104,10 +104,10 @@ def length(given: list[str]) -> int:
 def test_few_pieces_are_read_ahead() -> None:
     read = 0
 
-    def pieces() -> Iterator[tuple[int, list[str]]]:
+    def pieces() -> Iterator[tuple[int, tuple[list[str], None]]]:
         nonlocal read
         for read in range(1, 31):
-            yield read, read * ["x"]
+            yield read, (read * ["x"], None)
 
     for item, found in processes._in_processes(length, pieces(), 2):
         assert item == found
@@ -116,8 +116,9 @@ def test_few_pieces_are_read_ahead() -> None:
 
 def test_a_killed_process_and_an_error_in_one_are_explained() -> None:
     for word, said in (("die", "one of the 2 processes was killed"), ("refuse", "is refused")):
+        given = enumerate(([text], None) for text in ("a", word, "b"))
         with pytest.raises(InputError, match=said):
-            list(processes._in_processes(length, [(0, ["a"]), (1, [word]), (2, ["b"])], 2))
+            list(processes._in_processes(length, given, 2))
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are found in /proc")

@@ -102,6 +102,21 @@ def test_several_classes_are_scored_as_the_network_is() -> None:
     assert np.isfinite(found["test"]["log_loss"])
 
 
+def test_logarithms_and_targets_of_mixed_kinds_have_a_baseline() -> None:
+    one, other = prepared("size"), prepared("size", log_target=True)
+    x, kept = features(one, "train"), baseline._splittable(features(one, "train"))
+    trees = HistGradientBoostingRegressor(**baseline.SETTINGS, random_state=3)
+    trees.fit(x[:, kept], np.log10(known(other, "train")))
+    real = np.log10(known(other, "test"))
+    error = trees.predict(features(other, "test")[:, kept]) - real
+    found = record(other)["test"]
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-3)
+    both = prepared("size", "kind", log_target=True, class_weight="balanced")
+    found = record(both)["test"]
+    assert found["rmse size"] < 0.5
+    assert found["accuracy kind"] > 0.4
+
+
 def test_descriptor_columns_are_features() -> None:
     data = prepared("size", descriptors=("w",))
     assert features(data, "test").shape[1] == 2048 + 79 + 1

@@ -109,6 +109,30 @@ def test_common_targets_are_taken_over_and_others_are_new(run: Path, classes: Pa
         torch.testing.assert_close(new[name], old[name], rtol=0, atol=0)
 
 
+def test_targets_of_mixed_kinds_and_logarithms_are_taken_over(home: Path) -> None:
+    run = train(home / "mixed", "size", "polar", "T", log_target=True)
+    expected = smpgnn.load(run, "cpu").predict(SMILES)
+    found = predictions(begun(run, "T", "size", shift=9.0, log_target=True))
+    for name in ("size", "T"):
+        np.testing.assert_allclose(
+            found[f"predicted_{name}"], expected[f"predicted_{name}"], rtol=1e-4
+        )
+    both = begun(run, "polar", "mass", log_target=True)
+    assert both.notes[-1].endswith("with new outputs for 'mass'.")
+    columns = [name for name in expected if name.startswith("probability_polar")]
+    assert columns
+    np.testing.assert_allclose(predictions(both)[columns], expected[columns], rtol=1e-4)
+    plain = begun(run, "size")  # not logarithms: another quantity
+    assert plain.notes[-1].endswith("with new outputs for 'size'.")
+
+
+def test_standardisation_is_taken_over(home: Path) -> None:
+    run = train(home / "standard", "size", standardize=True, epochs=1)
+    assert with_start(MoleculesOptions(from_run=str(run)), ()).standardize
+    with pytest.raises(InputError, match="--standardize False: the model in --from"):
+        with_start(MoleculesOptions(from_run=str(run)), {"standardize"})
+
+
 def test_the_settings_of_the_network_are_those_of_the_run(classes: Path) -> None:
     options = with_start(MoleculesOptions(from_run=str(classes)).changed(dropout=0.2), ())
     before = load_model(classes).spec.options

@@ -19,7 +19,7 @@ from torch import Tensor
 from smpgnn.data.molecule_features import morgan_bits, rdkit_descriptors
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.training.prepare import Prepared
-from smpgnn.training.tasks import Classification, Task
+from smpgnn.training.tasks import Classification, MixedTargets, Task
 from smpgnn.training.tasks.quantities import Part, output_of, parts_of
 
 NAME = "gradient boosting"
@@ -126,7 +126,8 @@ def _fitted(prepared: Prepared, seed: int) -> tuple[Predictor, int]:
     weight = np.ones(len(train)) if train.weight is None else train.weight[:, 0].double().numpy()
     predictors = []
     for number, (part, few) in enumerate(zip(parts, chosen, strict=True)):
-        y, w = target[:, number].numpy()[few], weight[few]
+        y, w = target[:, number].double().numpy()[few], weight[few]
+        y = np.log10(y) if part.log10 else y  # bounds count as values
         if part.classes and (of_classes := _class_weights(task, number)):
             w = w * np.asarray(of_classes)[y.astype(int)]
         predictors.append(_predictor(part, x[np.searchsorted(rows, few)], y, w, seed))
@@ -140,6 +141,8 @@ def _fitted(prepared: Prepared, seed: int) -> tuple[Predictor, int]:
 
 def _class_weights(task: Task, number: int) -> tuple[float, ...]:
     """The weights of the classes of a target in the loss; empty: 1."""
+    if isinstance(task, MixedTargets):
+        return _class_weights(task.parts[number], 0)
     weights: Any = getattr(task, "class_weights", ())
     found: tuple[float, ...] = weights
     return found if isinstance(task, Classification) or not weights else weights[number]
@@ -185,8 +188,15 @@ def targets_only(store: GraphStore) -> GraphBatch:
     """The targets and weights of graphs without the graphs."""
     none = torch.zeros(0, dtype=torch.long)
     return GraphBatch(
-        None, none.view(2, 0), None, none, len(store), y=store.y, weight=store.weight
-    )  # fmt: skip
+        None,
+        none.view(2, 0),
+        None,
+        none,
+        len(store),
+        y=store.y,
+        weight=store.weight,
+        side=store.side,
+    )
 
 
 def _metrics(task: Task, store: GraphStore, output: Tensor) -> dict[str, float]:

@@ -22,8 +22,8 @@ from smpgnn.training.tasks.quantities import parts_of, probabilities, quantities
 class TestErrors:
     """The error of each test prediction, by target.
 
-    Of a number it is the predicted minus the real one, of classes what the probability of the real
-    class lacks to 1; NaN if the target is unknown.
+    Of a number it is the predicted minus the real one (of logarithms with --log-target), of classes
+    what the probability of the real class lacks to 1; NaN if the target is unknown or a bound.
     """
 
     def __init__(self, task: Task) -> None:
@@ -33,7 +33,7 @@ class TestErrors:
 
     def keep(self, output: Any, batch: GraphBatch) -> None:
         """Add a batch."""
-        values, target = quantities(self.task, output).cpu(), self.task.target(batch).cpu()
+        values, target = quantities(self.task, output).cpu(), self.task.exact(batch).cpu()
         errors = []
         for part, real in zip(self.parts, target.double().unbind(1), strict=True):
             if part.classes:

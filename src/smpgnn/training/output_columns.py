@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from smpgnn.training.tasks import Classification, MultiLabel, Regression, Task
+from smpgnn.training.tasks import Classification, MixedTargets, MultiLabel, Regression, Task
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class OutputColumns:
         columns: where its outputs are.
         classes: labels; empty for numbers.
         mean, scale: of numbers.
+        log10: the numbers are logarithms.
     """
 
     name: str
@@ -27,11 +28,12 @@ class OutputColumns:
     classes: tuple[str, ...] = ()
     mean: float = 0.0
     scale: float = 1.0
+    log10: bool = False
 
     @property
     def meaning(self) -> tuple[object, ...]:
         """Equal for outputs that predict the same, up to mean and scale."""
-        return self.name, self.classes, self.columns.stop - self.columns.start
+        return self.name, self.classes, self.columns.stop - self.columns.start, self.log10
 
 
 def output_columns(task: Task) -> Sequence[OutputColumns]:
@@ -39,7 +41,7 @@ def output_columns(task: Task) -> Sequence[OutputColumns]:
     if isinstance(task, Regression):
         numbers = zip(task.names, task.mean, task.scale, strict=True)
         return [
-            OutputColumns(name, slice(k, k + 1), mean=mean, scale=scale)
+            OutputColumns(name, slice(k, k + 1), mean=mean, scale=scale, log10=task.log10)
             for k, (name, mean, scale) in enumerate(numbers)
         ]
     if isinstance(task, Classification):
@@ -50,5 +52,11 @@ def output_columns(task: Task) -> Sequence[OutputColumns]:
         return [
             OutputColumns(name, slice(k, k + 1), classes)
             for k, (name, classes) in enumerate(labels)
+        ]
+    if isinstance(task, MixedTargets):
+        return [
+            replace(one, columns=slice(own.start + one.columns.start, own.start + one.columns.stop))
+            for part, own in task.pieces()
+            for one in output_columns(part)
         ]
     return []

@@ -25,8 +25,8 @@ _FREE = ("dropout", "checkpoint")
 def with_start(options: TrainOptions, given: Collection[str]) -> TrainOptions:
     """The settings with those of the model to start from, if there is one.
 
-    These are the network, descriptors and bond features. A different value among those `given`
-    by the user is refused.
+    These are the network, descriptors, bond features and standardisation. A different value among
+    those `given` by the user is refused.
     """
     if not isinstance(options, MoleculesOptions) or not options.from_run:
         return options
@@ -37,6 +37,7 @@ def with_start(options: TrainOptions, given: Collection[str]) -> TrainOptions:
         **{name: value for name, value in network.items() if name not in _FREE},
         "descriptors": ((SET,) if descriptors.rdkit else ()) + descriptors.columns,
         "edge_features": saved.spec.edge_channels > 0,
+        "standardize": bool(saved.source.get("standardize", False)),
     }
     now = flat(options)
     for name in renamed(dict.fromkeys(given), now):
