@@ -103,7 +103,9 @@ def test_advanced_options_still_parse() -> None:
     assert "towers: 2\n" in done("train", "cycles", "--towers", "2", "--print-config").out
 
 
-@pytest.mark.parametrize("verb", ["predict", "evaluate", "explain", "serve", "info", "paper reproduce"])
+@pytest.mark.parametrize(
+    "verb", ["predict", "evaluate", "explain", "serve", "info", "paper reproduce"]
+)
 def test_other_verbs_have_titled_groups(verb: str) -> None:
     groups = groups_of(done(*verb.split(), "--help").out)
     assert groups.pop("options") == ["-h"]
