@@ -72,10 +72,10 @@ def cells(page: Page) -> list[list[str]]:
 
 def test_typed_molecules(page: Page) -> None:
     page.get_by_role("heading", name="run").wait_for()
-    assert "Intervals contain 90 % of the values" in page.locator("#about").inner_text()
+    assert "Intervals contain 90% of the values" in page.locator("#about").inner_text()
     typed(page, ["", *SMILES, "  "])
     heads = page.locator("#heads th").all_inner_texts()
-    assert heads == ["Row", "Molecule", "size", "90 % interval", "Nearest training molecule"]
+    assert heads == ["Row", "Molecule", "size", "90% interval", "Nearest training molecule"]
     first, _, wrong = cells(page)
     assert first[0] == "1"
     assert SMILES[0] in first[1]

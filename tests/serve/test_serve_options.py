@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from cli.commands import smpgnn
 
@@ -32,3 +34,11 @@ def test_the_token_of_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch
     found = smpgnn("serve", "zinc")
     assert found.status == 2
     assert found.err.startswith("smpgnn: SMPGNN_TOKEN: must have at least 16 letters")
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "smpgnn.serve.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    found = smpgnn("serve", "zinc")
+    assert found.status == 2
+    assert found.err == 'smpgnn: smpgnn serve needs uvicorn: pip install "smpgnn[serve]".\n'

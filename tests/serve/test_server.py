@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
-import psutil
 import pytest
 from cli.commands import smpgnn
 from serving import Server, serving
@@ -21,7 +20,11 @@ from training.processes import finish, start
 
 from smpgnn.inference.predict import Model
 
-pytestmark = pytest.mark.slow
+psutil = pytest.importorskip("psutil")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc").exists(), reason="processes are observed in /proc"),
+]
 
 #: Drawing these takes minutes.
 HUGE = ["C1CC1" * 200] * 50
@@ -38,11 +41,11 @@ def peaks(server: Server) -> dict[int, int]:
     return found
 
 
-def children(server: Server) -> list[psutil.Process]:
+def children(server: Server) -> list[Any]:
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def workers(server: Server) -> list[psutil.Process]:
+def workers(server: Server) -> list[Any]:
     """The process with the model."""
     return [child for child in children(server) if "spawn_main" in " ".join(child.cmdline())]
 
@@ -91,7 +94,6 @@ def check(answers: Sequence[dict[str, Any]], model: Model) -> None:
         assert values[2] is None
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read from /proc")
 def test_hundreds_of_requests_side_by_side(server: Server, model: Model) -> None:
     asyncio.run(ask_all(server.url, [chains(n) for n in range(20)], 20))
     before = peaks(server)
@@ -182,7 +184,8 @@ def test_a_worker_that_is_killed_is_started_again(run: Path) -> None:
     with serving(run) as server, server.client() as client:
         (worker,) = workers(server)
         worker.kill()
-        while worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE:
+        threads = Path(f"/proc/{worker.pid}/task")
+        while worker.status() != psutil.STATUS_ZOMBIE or len(list(threads.iterdir())) > 1:
             time.sleep(0.01)
         assert client.post("/api/predict", json={"smiles": ["C"]}).status_code == 200
 

@@ -29,7 +29,7 @@ async function start() {
   get("typed").hidden = model.descriptors.length > 0;
   get("smiles-hint").textContent = `At most ${most} molecules. Ctrl+Enter predicts.`;
   get("file-hint").textContent = `At most ${most} rows and ${size(limits.bytes)}.`
-    + (model.descriptors.length ? ` It needs the columns ${model.descriptors.join(", ")}.` : "");
+    + (model.descriptors.length ? ` Further columns that it needs: ${model.descriptors.join(", ")}.` : "");
   get("column").value = model.smiles_column;
   get("score").replaceChildren(...model.scores.map((name) => new Option(name)));
   get("choice").hidden = model.scores.length < 2;
@@ -112,13 +112,17 @@ function name(column) {
 function columns() {
   const has = (column) => model.columns.includes(column);
   const found = [];
-  const hidden = new Set(["similarity", "nearest", "nearest_row", "error"]);
+  const elsewhere = /^(low|high|std|probability)_|^(similarity|nearest|nearest_row|error)$/;
   for (const column of model.columns) {
-    if (hidden.has(column) || /^(low|high|std)_/.test(column)) continue;
+    if (elsewhere.test(column)) continue;
     const target = column.startsWith("predicted_") ? column.slice(10) : null;
-    found.push([target ?? column.replace(/^probability_/, "probability of "), (row, cell) => {
+    const shares = target ? probabilities(column, target) : [];
+    found.push([target ?? column, (row, cell) => {
       if (row[name(column)] === null) return;
       cell.append(element("span", text(row[name(column)]), "value"));
+      for (const [label, share] of shares) {
+        cell.append(element("div", `${label}: ${text(row[name(share)], 3)}`, "muted"));
+      }
       if (target && has(`std_${target}`) && row[name(`std_${target}`)] !== null) {
         const spread = `members differ by ${text(row[name(`std_${target}`)], 2)}`;
         cell.append(element("div", spread, "muted"));
@@ -132,6 +136,16 @@ function columns() {
     }
   }
   if (model.domain) found.push(["Nearest training molecule", nearest]);
+  return found;
+}
+
+/** The classes of a target, and the columns of their probabilities, which follow its own. */
+function probabilities(column, target) {
+  const start = `probability_${target}_`, found = [];
+  for (const other of model.columns.slice(model.columns.indexOf(column) + 1)) {
+    if (!other.startsWith(start)) break;
+    found.push([`probability of ${other.slice(start.length)}`, other]);
+  }
   return found;
 }
 
@@ -207,7 +221,7 @@ function text(value, digits = 4) {
   return String(Number(value.toPrecision(digits))).replace("-", "−");
 }
 
-const percent = (share) => `${Number((100 * share).toPrecision(4))} %`;
+const percent = (share) => `${Number((100 * share).toPrecision(4))}%`;
 const size = (bytes) => bytes < 1 << 20 ? `${bytes >> 10} KiB` : `${+(bytes / 2 ** 20).toFixed(1)} MiB`;
 
 function say(sentence) {
