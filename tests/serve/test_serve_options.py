@@ -41,4 +41,4 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     found = smpgnn("serve", "zinc")
     assert found.status == 2
-    assert found.err == 'smpgnn: smpgnn serve needs uvicorn: pip install "smpgnn[serve]".\n'
+    assert found.err == 'smpgnn serve needs uvicorn: pip install "smpgnn[serve]".\n'
