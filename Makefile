@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs-ready
 
-.PHONY: demo test test-all lint fuzz setup bench clean
+.PHONY: demo test test-all lint docs fuzz setup bench clean
 
 # One thread: at this size a second one gains a quarter, and loses far more on a machine that is shared.
 demo: $(READY)
@@ -21,6 +22,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in build/docs/index.html; notebooks are run, and a warning is an error. No network once set up.
+docs: $(DOCS)
+	$(BIN)/python -m sphinx -W --keep-going docs build/docs
 
 # Damaged files and odd command lines, as long as one likes: make fuzz FORMAT="csv yaml" MINUTES=10 SEED=1
 fuzz: $(READY)
@@ -43,5 +48,10 @@ $(READY): pyproject.toml requirements.lock
 	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install --quiet triton==3.9.0 || echo "No Triton for this machine: its kernels are not tested."
 	touch $@
 
+# Sphinx and Jupyter are installed for the site only: the tests do not need them.
+$(DOCS): $(READY) docs/requirements.txt
+	$(BIN)/python -m pip install --quiet -r docs/requirements.txt
+	touch $@
+
 clean:
-	rm -rf demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures
+	rm -rf build/docs docs/reference/api docs/reference/commands docs/reference/settings.rst demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures

@@ -41,7 +41,6 @@ from smpgnn.files import replacing, write_text
 from smpgnn.layers import DefaultSMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.layers.plain import MPNNLayer
 
-
 #: Nodes of the graph that shows how many rows a node has.
 _SAMPLE = 2_000
 

@@ -1,4 +1,4 @@
-"""Time one training step of each member of the family (docs/family.md) beside SMP and PPGN.
+"""Time one training step of each member of the family (docs/concepts/family.md), SMP and PPGN.
 
     python benchmarks/family.py [--device cuda] [--graphs 128] [--output family.json]
 

@@ -29,13 +29,14 @@ from smpgnn.data.molecule_splits import scaffold_groups
 from smpgnn.data.splits import Rows
 from smpgnn.files import write_text
 from smpgnn.training.calibration import Calibration
-from smpgnn.training.intervals import Intervals, constant, fit_intervals, narrowest
-from smpgnn.training.member_results import Predictions, load_members, predict_unseen
+from smpgnn.training.intervals import Intervals, fit_intervals, narrowest
+from smpgnn.training.member_results import load_members
 from smpgnn.training.prepare import prepare
 from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import pick_device
 from smpgnn.training.tasks.quantities import numbers
+from smpgnn.training.unseen import Predictions, predict_unseen
 
 Values = NDArray[np.float64]
 
@@ -98,7 +99,7 @@ def of_ensemble(found: Predictions, group: Rows) -> dict[str, Any]:
         for name, used in floors.items():
             fitted = fit_intervals("y", residual[some], spread[some], used)
             measured[name].append(_measured(fitted, residual[rest], spread[rest]))
-        each = [_measured(constant("y", own[some]), own[rest], spread[rest]) for own in single]
+        each = [_measured(fit_intervals("y", own[some]), own[rest], spread[rest]) for own in single]
         coverage, width = np.mean(each, axis=0).tolist()
         measured["single_members"].append((coverage, width))
     return {

@@ -164,7 +164,7 @@ def prepare(index: GrowingIndex, device: str) -> Tensor:
             assert layer.layout.plain is not None
         assert layer.layout.count is not None
     for widening in index.widenings:
-        assert widening is None or widening.matrices is not None
+        assert widening is None or widening.by_row is not None
     return index.layers[-1].layout.count
 
 

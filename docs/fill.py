@@ -12,9 +12,10 @@ from statistics import fmean
 from typing import Any
 
 from blocks import ROOT, fill_documents, write_document
+from headline import headline
 
 from smpgnn.config.options import read_config
-from smpgnn.paper.report.charts import svg_file
+from smpgnn.pages.charts import svg_file
 from smpgnn.paper.report.collect import Summary, TableReport, collect
 from smpgnn.paper.report.curves import figures
 from smpgnn.paper.report.render import FIGURES, markdown
@@ -361,7 +362,8 @@ def complexity() -> str:
 
 
 DOCUMENTS = {
-    "README.md": {
+    "README.md": {"headline": lambda: headline(REPORT)},
+    "docs/summary.md": {
         "demo": demo,
         "cycles": cycles,
         "properties": properties,
@@ -379,7 +381,7 @@ DOCUMENTS = {
     },
     "docs/ensembles.md": {"intervals": intervals},
     "docs/training.md": {"few-molecules": few_molecules},
-    "docs/family.md": {"family": family},
+    "docs/concepts/family.md": {"family": family},
     "docs/reproduce.md": {"zinc-validation": zinc_validation},
 }
 

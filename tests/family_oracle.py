@@ -1,4 +1,4 @@
-"""A plain transcription of the family (docs/family.md): row by row, graph by graph.
+"""A plain transcription of the family (docs/concepts/family.md): row by row, graph by graph.
 
 A row of context i has a label: a node, a pair of nodes, or None for the far row.
 """

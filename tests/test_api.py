@@ -93,7 +93,7 @@ def test_several_targets_get_names(tmp_path: Path) -> None:
         smpgnn.train("graphs", graphs, targets=["a"])
 
 
-def test_the_task_of_a_target_can_be_told(tmp_path: Path) -> None:
+def test_the_task_of_a_target_can_be_given(tmp_path: Path) -> None:
     graphs = [path_graph(3, y=torch.tensor([i % 3])) for i in range(12)]
     result = smpgnn.train(
         "graphs", graphs, task="classification", output=str(tmp_path / "run"), **SMALL

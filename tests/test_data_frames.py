@@ -158,5 +158,5 @@ def test_labels_of_graph_files(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"the DataFrame has no row for graph g\d+.json"):
         model.evaluate(folder, labels=labels.head(5))
-    with pytest.raises(InputError, match="labels: is for graph files: set y of each graph instead"):
+    with pytest.raises(InputError, match="labels: applies to graph files only: set y"):
         smpgnn.train("graphs", [], labels=labels, **SMALL)

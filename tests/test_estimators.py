@@ -176,10 +176,14 @@ def test_tools_of_scikit_learn(regressor: SMPRegressor) -> None:
     assert grid.best_estimator_.get_params()["lr"] == 0.01
 
 
+def test_pickles(regressor: SMPRegressor) -> None:
+    again = pickle.loads(pickle.dumps(regressor))
+    assert np.array_equal(again.predict(SMILES), regressor.predict(SMILES))
+
+
+@pytest.mark.slow
 def test_pickles_in_another_process(regressor: SMPRegressor, tmp_path: Path) -> None:
     wanted = regressor.predict(SMILES)
-    here = pickle.loads(pickle.dumps(regressor))
-    assert np.array_equal(here.predict(SMILES), wanted)
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(regressor))
     code = (
         f"import pickle; model = pickle.load(open({str(tmp_path / 'model.pickle')!r}, 'rb'));"

@@ -42,7 +42,7 @@ def test_several_files_are_written_together_or_not_at_all(tmp_path: Path) -> Non
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.txt", "b.txt"]
 
 
-def test_part_files_that_nobody_discards_can_be_removed_in_the_end(tmp_path: Path) -> None:
+def test_part_files_left_over_can_be_removed_at_the_end(tmp_path: Path) -> None:
     """An interrupt may come after the part file is created and before `discard` is guaranteed."""
     done = Replacement(tmp_path / "a.txt")
     done.part.write_text("whole")

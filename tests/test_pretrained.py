@@ -112,7 +112,7 @@ def test_a_run_of_that_name_wins_and_another_folder_does_not(here: Path, run: Pa
     assert shipped.nunique() > 1
 
 
-def test_where_no_model_ships_one_sentence_says_so(
+def test_a_missing_shipped_model_is_one_sentence(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pretrained, "FOLDER", here / "nothing")

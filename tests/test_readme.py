@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -40,22 +39,3 @@ def test_another_record_is_noticed(tmp_path: Path) -> None:
     with (tmp_path / "docs" / "results.md").open("a", encoding="utf-8") as file:
         file.write("By hand.\n")
     assert "docs/results.md does not match results/" in run(tmp_path, "fill.py", "--check").err
-
-
-def test_every_linked_file_is_there() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    links = [part.split(")")[0] for part in text.split("](")[1:]]
-    local = [link for link in links if not link.startswith("http")]
-    assert local
-    assert [link for link in local if not (ROOT / link).exists()] == []
-
-
-def test_the_example_for_pytorch_geometric_runs() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(import torch\n.*?)```", text, flags=re.S)
-    names: dict[str, object] = {}
-    exec(code.replace("FakeDataset(1000,", "FakeDataset(100,"), names)
-    assert names["out"].shape == (100, 10)
-    (captured,) = re.findall(r"```python\n(from smpgnn import CapturedStep\n.*?)```", text, re.S)
-    exec(captured, names)
-    assert float(names["loss"]) > 0  # type: ignore[arg-type]

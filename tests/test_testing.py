@@ -91,7 +91,7 @@ def test_a_broken_layer_fails(layer: type[FastSMPLayer], identifiers: str) -> No
         )
 
 
-def test_a_layer_without_weights_is_told_its_width() -> None:
+def test_a_layer_without_weights_is_given_its_width() -> None:
     assert_equivariant(SMPLayer("max"), None, CASE.edge_index, None, CASE.batch, channels=2)
 
 

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smpgnn.api import train, tune
+    from smpgnn.api import report, train, tune
     from smpgnn.capture.pause import eager_calls
     from smpgnn.capture.step import CapturedStep
     from smpgnn.config.network import LayerOptions, NetworkOptions
@@ -51,6 +51,7 @@ _HOME = {
     "context_index": "contexts.transforms",
     "eager_calls": "capture.pause",
     "load": "inference.predict",
+    "report": "api",
     "train": "api",
     "tune": "api",
 }
@@ -81,6 +82,7 @@ __all__ = [
     "context_index",
     "eager_calls",
     "load",
+    "report",
     "train",
     "tune",
 ]

@@ -116,6 +116,13 @@ def tune(
     return tune_run(chosen, plan, given=given, prepared=prepared, quiet=quiet)
 
 
+def report(run: str | Path, output: str | Path | None = None) -> Path:
+    """Write the page of a finished run, as `smpgnn report`; default: report.html in its folder."""
+    from smpgnn.pages.run_page import write_report
+
+    return write_report(run, output)
+
+
 def _table_of(options: dict[str, Any]) -> Any:
     """The table `labels`, taken out of the options, if it is in memory."""
     return options.pop("labels") if hasattr(options.get("labels"), "columns") else None

@@ -136,7 +136,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 Path(self.output).mkdir(parents=True, exist_ok=True)
             home = temporary if self.output is None else self.output
             folder = tempfile.mkdtemp(prefix="run-", dir=home)
-            chosen = with_values(chosen, {"output": folder}, type(self).__name__)
+            place = {"output": folder, "report": self.output is not None}
+            chosen = with_values(chosen, place, type(self).__name__)
             refuse_members(chosen, type(self).__name__)
             result = train_run(chosen, prepared=prepared, quiet=not self.verbose)
             self.model_file_ = (result.folder / "model.safetensors").read_bytes()

@@ -31,7 +31,9 @@ class Readout(nn.Module):
         usual_nodes: typical number of nodes of a graph, by which 'scaled-sum' divides.
     """
 
-    def __init__(self, channels: int, out_channels: int, reduce: str, usual_nodes: float) -> None:
+    def __init__(
+        self, channels: int, out_channels: int, reduce: str = "mean", usual_nodes: float = 1.0
+    ) -> None:
         super().__init__()
         check_readout("reduce", reduce, usual_nodes)
         self.channels, self.reduce, self.usual_nodes = channels, reduce, usual_nodes
@@ -249,11 +251,6 @@ class NodePooling(Readout):
 
     Shapes: rows [N, in_channels], one per node, to [B, out_channels].
     """
-
-    def __init__(
-        self, in_channels: int, out_channels: int, reduce: str = "mean", usual_nodes: float = 1.0
-    ) -> None:
-        super().__init__(in_channels, out_channels, reduce, usual_nodes)
 
     def columns(self, kind: str, context: LocalContext) -> list[Tensor]:
         return [context.own()]

@@ -40,7 +40,7 @@ def test_is_invariant(options: dict[str, Any]) -> None:
     assert_batch_invariant(model, different_graphs(width(options)))
 
 
-def test_tells_its_caller_how_many_features_it_takes() -> None:
+def test_reports_how_many_features_it_takes() -> None:
     model = make(DegreeGIN)
     assert (model.backbone.in_channels, model.backbone.edge_channels) == (2, 0)
     case = make_case([path(3)], 3)

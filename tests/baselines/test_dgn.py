@@ -63,7 +63,7 @@ def test_equals_the_aggregation_matrices(edge_channels: int) -> None:
     assert_same(call_layer(layer, case), expected, layer, case.leaves())
 
 
-def test_tells_graphs_apart_that_message_passing_cannot() -> None:
+def test_distinguishes_graphs_that_message_passing_cannot() -> None:
     # Two hexagons that share an edge, two pentagons joined by one: equal trees of neighbours.
     one = undirected(10, [*((k, (k + 1) % 10) for k in range(10)), (0, 5)])
     two = undirected(

@@ -58,7 +58,7 @@ def test_a_later_layer_needs_the_edge_states_of_the_one_before() -> None:
     layer.follow(None)
     case = make_case([path(3)], 3)
     index, context = of_nodes(case)
-    with pytest.raises(InputError, match="has to follow another"):
+    with pytest.raises(InputError, match="must follow another"):
         layer(context, index)
 
 

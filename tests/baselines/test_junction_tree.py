@@ -84,5 +84,5 @@ def test_a_later_layer_needs_the_tree_of_the_one_before() -> None:
     layer = JunctionTreeLayer(3, 3).double()
     layer.follow(None)
     index, context = of_nodes(make_case([path(3)], 3))
-    with pytest.raises(InputError, match="has to follow another"):
+    with pytest.raises(InputError, match="must follow another"):
         layer(context, index)

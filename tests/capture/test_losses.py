@@ -54,7 +54,7 @@ def test_losses_ask_nothing_of_the_cpu(name: str, weighted: bool) -> None:
     assert output.grad is not None
 
 
-def test_padding_does_not_show_to_weighted_losses() -> None:
+def test_padding_has_no_effect_on_weighted_losses() -> None:
     store = cycle_graphs(4, 12, 8, seed=0)
     side = torch.tensor([0, 0, 0, 1, 0, -1, 0, 0], dtype=torch.int8).unsqueeze(1)
     store = replace(store, weight=torch.arange(8.0).unsqueeze(1), side=side)

@@ -66,7 +66,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "Ring-GNN": lambda: RingGNN(2, 2, 3, 3, norm="batch", residual=True),
     "multi-task ablation": lambda: MultiTaskMPNN(2, 3, 2, 4, 2, "fast", state_channels=3),
 }  # fmt: skip
-#: The family on the same rows (docs/family.md).
+#: The family on the same rows (docs/concepts/family.md).
 FAMILY: dict[str, dict[str, Any]] = {
     "inside": {"terms": ("inside",)},
     "local 2-FWL": {"terms": ("inside", "folklore"), "edge_channels": 3, "norm": "batch"},
@@ -184,22 +184,20 @@ def compare_with_padded(name: str, training: bool, chosen: Sequence[int] = CHOSE
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_padding_does_not_show(name: str, training: bool) -> None:
+def test_padding_has_no_effect(name: str, training: bool) -> None:
     compare_with_padded(name, training)
 
 
 @pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
 @pytest.mark.parametrize("name", [name for name, make in RIVALS.items() if structures(make())])
-def test_padding_does_not_show_to_what_is_found_in_graphs(
-    name: str, chosen: tuple[int, ...]
-) -> None:
+def test_padding_has_no_effect_on_structures_of_graphs(name: str, chosen: tuple[int, ...]) -> None:
     compare_with_padded(name, True, chosen)
 
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
 @pytest.mark.parametrize("name", sweep(LOCAL, always=lambda name: name in ("local", "fast local")))
-def test_padding_does_not_show_to_the_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_has_no_effect_on_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
     compare_with_padded(name, training=True)
 
@@ -260,7 +258,7 @@ def test_questions_to_the_cpu_are_seen(ask: Callable[[Tensor], object]) -> None:
             ask(x)
 
 
-def test_padding_does_not_show_where_nodes_are_numbered_at_random() -> None:
+def test_padding_has_no_effect_on_random_inputs() -> None:
     store = make_store()
     network = randomize(RelationalPooling(2, 2, 3, 3, norm="batch", max_nodes=9)).eval()
     batch = store.batch(CHOSEN)
@@ -292,7 +290,7 @@ def test_what_fits() -> None:
 @pytest.mark.parametrize(
     "make", [OneHotAxes, NodeAxes, lambda store: LocalAxes(store, 1)], ids=["all", "own", "local"]
 )
-def test_capacity_of_a_store_has_room_for_its_batches(
+def test_the_capacity_of_a_store_fits_its_batches(
     make: Callable[[GraphStore], RowAxes],
 ) -> None:
     store = make_store()

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from scripts import run_script
 from tape import emulate
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -26,7 +24,6 @@ from smpgnn.ops import backend
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
 pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
-ROOT = Path(__file__).resolve().parents[2]
 Step = Callable[[Any], Any]
 
 
@@ -181,7 +178,7 @@ def test_batches_assembled_on_the_device(identifiers: str) -> None:
 
 def test_nothing_but_the_graph_runs_after_the_capture() -> None:
     calls = []
-    model, _ = twins(Model())
+    model, _ = twins(OtherPooling())
     inner = step_of(model)
 
     def step(batch: Any) -> Any:
@@ -377,9 +374,3 @@ def test_beside_layers_of_pytorch_geometric() -> None:
 def test_networks_that_cannot_be_captured(make: Callable[[], nn.Module], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         CapturedStep(lambda batch: batch, make())
-
-
-def test_the_example_runs() -> None:
-    done = run_script(ROOT / "examples" / "captured_step.py")
-    assert done.status == 0, done.err
-    assert "Lightning, last batch: loss" in done.out

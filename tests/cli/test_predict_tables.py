@@ -68,6 +68,16 @@ def test_parquet_model_file_and_other_column(size_run: Path, data: Path) -> None
     assert found["predicted_size"].equals(expected["predicted_size"])
 
 
+def test_a_table_without_the_column_says_how_to_name_it(size_run: Path, tmp_path: Path) -> None:
+    pd.DataFrame({"mol": ["CCO", "x"]}).to_csv(tmp_path / "in.csv", index=False)
+    for verb in ("predict", "embed", "explain"):
+        refused = smpgnn(verb, size_run, tmp_path / "in.csv", "-o", tmp_path / "out.csv")
+        assert refused.status == 2
+        assert "name that of this table with --smiles-column" in refused.err
+    words = (size_run, tmp_path / "in.csv", "--smiles-column", "mol", "-o", tmp_path / "out.csv")
+    assert "1 of them has no prediction" in done("predict", *words).out
+
+
 def test_another_separator(size_run: Path, data: Path) -> None:
     expected = predicted(size_run, data)
     mixed().to_csv(data, index=False, sep="|")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import signal
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from commands import done, smpgnn
-from training.processes import Fork, finish, wait_for
+from training.processes import Fork, finish, fork_workers, wait_for
 
-from smpgnn.paper.experiments import runner
 from smpgnn.paper.experiments.records import read_records
 
 SMALL = (
@@ -22,11 +20,6 @@ SMALL = (
 )  # fmt: skip
 EPOCHS = 25
 TRIAL = 5
-
-
-def fork_workers() -> None:
-    """Workers that need not import torch; the test of the time limit starts a real one."""
-    runner.get_context = lambda method: multiprocessing.get_context("fork")  # type: ignore
 
 
 def wait_for_two_runs(process: Fork, work: Path) -> None:
@@ -52,7 +45,7 @@ def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path)
     process.send_signal(signal.SIGINT)
     status, out, err = finish(process)
     assert status == 130, (out, err)
-    assert "interrupted; the same command goes on where it was." in err
+    assert "interrupted; run the same command again to continue." in err
     assert "Traceback" not in err
     assert not list(results.rglob("*-seed*"))
     assert not list(tmp_path.rglob(".*"))
@@ -61,7 +54,7 @@ def test_interrupted_and_resumed_in_parallel_while_one_row_fails(tmp_path: Path)
 
     status, out, err = finish(Fork(command, first=fork_workers))
     assert status == 1, (out, err)
-    assert "goes on after epoch " in err
+    assert "continues after epoch " in err
     assert "smpgnn: cycle_detection: SMP, 4-20, rate 0.001, max: towers=3 must divide" in err
     assert "SMP, 4-12, seed 3: not started: a trial of its learning rate failed." in err
     assert "4 failed, 0 left." in out
@@ -105,7 +98,7 @@ def test_the_time_limit_ends_it_in_good_order(tmp_path: Path) -> None:
     )  # fmt: skip
     assert found.status == 0
     assert "0 failed, 1 left." in found.out
-    assert "the 0.01 minutes are over; the same command goes on where it was." in found.err
+    assert "the 0.01 minutes are over; run the same command again to continue." in found.err
 
 
 def test_two_do_not_work_in_the_same_folder(tmp_path: Path) -> None:
@@ -117,7 +110,7 @@ def test_two_do_not_work_in_the_same_folder(tmp_path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         found = smpgnn(*words)
     assert found.status == 2
-    assert "another smpgnn paper reproduce works there: wait for its end, or choose" in found.err
+    assert "another smpgnn paper reproduce is running there: wait until it ends, or" in found.err
 
 
 def test_a_dry_run_needs_no_torch(tmp_path: Path) -> None:

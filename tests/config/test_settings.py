@@ -23,7 +23,7 @@ def test_the_flat_view_has_every_setting_once(kind: type[Options]) -> None:
     assert with_values(kind(), {}, "x") == kind()
 
 
-def test_a_setting_lies_where_its_level_says() -> None:
+def test_a_setting_is_at_its_level() -> None:
     options = ZincOptions().changed(towers=2, hidden_channels=24, lr=0.25)
     assert (options.network.layer.towers, options.network.hidden_channels) == (2, 24)
     assert options.lr == 0.25

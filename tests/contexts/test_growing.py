@@ -23,8 +23,9 @@ from strategies import (
 )
 
 from smpgnn import SMP, InputError, LocalContext
-from smpgnn.contexts.growing import GrowingIndex, Widening
+from smpgnn.contexts.growing import GrowingIndex
 from smpgnn.contexts.rows import NeighborhoodRows
+from smpgnn.ops import RowGather
 
 GRAPHS = st.lists(st.one_of(structures(max_nodes=6), long_structures(10)), min_size=1, max_size=3)
 OPTIONS: list[dict[str, Any]] = [
@@ -113,7 +114,7 @@ def test_growing_fixed_and_onehot_rows_agree(
 
 @pytest.mark.parametrize("layer", ["default", "fast"])
 @given(graphs=GRAPHS, seed=seeds())
-def test_layers_edge_by_edge_agree_with_the_short_way(
+def test_layers_edge_by_edge_equal_the_fast_path(
     layer: str, graphs: list[Structure], seed: int
 ) -> None:
     """`by_edge` of a layer's index pairs the same rows as its `lift`, up to equal ones."""
@@ -138,7 +139,7 @@ def test_rows_of_a_path_by_hand() -> None:
     assert table.multiplicity[:7].tolist() == [1, 1, 7, 1, 1, 1, 6]
     assert index.widenings[0] is not None
     # a saw itself and nothing else, so b is read from its unseen row; so for b's a and c.
-    assert index.widenings[0].source[:7].tolist() == [0, 1, 1, 3, 2, 3, 3]
+    assert index.widenings[0].index[:7].tolist() == [0, 1, 1, 3, 2, 3, 3]
 
 
 def test_what_does_not_grow_is_shared() -> None:
@@ -150,7 +151,7 @@ def test_what_does_not_grow_is_shared() -> None:
 
 
 def test_widening_has_derivatives_of_any_order() -> None:
-    widening = Widening(torch.tensor([1, 1, 0, 3, 1]), 4)
+    widening = RowGather(torch.tensor([1, 1, 0, 3, 1]), 4)
     rows = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
     assert torch.equal(widening(rows), rows[[1, 1, 0, 3, 1]])
     assert torch.autograd.gradcheck(lambda r: widening(r.square()), (rows,))

@@ -39,7 +39,7 @@ def meaning(index: ContextIndex) -> list[Meaning]:
     ]
 
 
-def test_onehot_identifiers_are_places_in_the_graph() -> None:
+def test_onehot_identifiers_are_indices_within_the_graph() -> None:
     topology = make_case([path(3), (0, ()), path(2)]).topology
     assert onehot_identifiers(topology).tolist() == [0, 1, 2, 0, 1]
 

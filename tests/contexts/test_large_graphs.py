@@ -39,7 +39,7 @@ def run(*arguments: str | Path) -> str:
 
 
 def test_the_code_of_the_document_runs() -> None:
-    text = (ROOT / "docs" / "large_graphs.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "large_graphs.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.S)
     assert len(blocks) == 3
     torch.manual_seed(0)
@@ -78,6 +78,7 @@ def test_triangles_are_counted_exactly() -> None:
     assert module.triangles(edge_index, count).flatten().tolist() == expected
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_and_writes_what_it_measured(tmp_path: Path) -> None:
     output = tmp_path / "scale.json"
     measured = "--graphs cubic --layers fast --sizes 40 80 --repeat 1 --targets 10"

@@ -77,7 +77,8 @@ def test_neighborhoods_refuse_a_negative_radius() -> None:
 
 def test_the_counts_of_rows_that_the_conventions_state() -> None:
     """Every context has an unseen row as soon as one node of the graph fails to see another."""
-    text = (Path(__file__).parents[2] / "docs" / "conventions.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "conventions.md"
+    text = page.read_text(encoding="utf-8")
     assert "(18 instead of 16 for a path of 4 nodes with L = 2)" in " ".join(text.split())
     topology = make_case([path(4)]).topology
     rows = ContextIndex.build(topology, "neighborhood", 2).table
@@ -185,7 +186,7 @@ def test_a_graph_seen_whole_has_no_unseen_row() -> None:
     assert index.table.multiplicity.tolist()[:25] == [1] * 25
 
 
-def test_unseen_rows_may_stand_for_nobody() -> None:
+def test_unseen_rows_may_stand_for_no_node() -> None:
     """A star with a tail: the centre sees everything, the others do not."""
     index = make_case([undirected(5, [(0, 1), (0, 2), (0, 3), (3, 4)])]).index("neighborhood", 2)
     table = index.table

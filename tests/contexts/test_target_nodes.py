@@ -84,7 +84,7 @@ def test_batches_together_are_the_whole_graph(
 
 @pytest.mark.parametrize("layer", ["default", "fast"])
 @given(graphs=GRAPHS, depth=st.integers(1, 3), seed=seeds())
-def test_batch_norm_in_eval_mode_is_that_of_the_whole_graph(
+def test_batch_norm_in_eval_mode_equals_that_of_the_whole_graph(
     layer: str, graphs: list[Structure], depth: int, seed: int
 ) -> None:
     case = make_case(graphs, 2, 0, seed)

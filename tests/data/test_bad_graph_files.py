@@ -155,7 +155,7 @@ def test_entities_are_refused_in_any_encoding(tmp_path: Path) -> None:
         read_graphs(path)
 
 
-def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
+def test_pipes_are_refused_immediately(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "g.json")
     with pytest.raises(InputError, match=r"g\.json is a pipe or device: save its content"):
         read_graphs(tmp_path / "g.json")

@@ -98,7 +98,7 @@ def test_the_options_name_what_can_be_counted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"substructure": "cycle9"}, "substructure is 'cycle9': take cycle3"),
+        ({"substructure": "cycle9"}, "substructure is 'cycle9', but must be one of cycle3"),
         ({"substructure": "cycle4", "level": "edge"}, "level is 'edge'"),
         ({"substructure": "chordal4", "level": "node"}, "nodes have counts of cycles only"),
         ({"substructure": "cycle4", "data_dir": "."}, "has no counting/graphs.npz"),

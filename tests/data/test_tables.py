@@ -235,7 +235,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         read_table(path)
 
 
-def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused_immediately(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     reading, writing = os.pipe()  # as of 'smpgnn predict RUN /dev/stdin' behind a '|'
     try:

@@ -19,7 +19,7 @@ from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
 _RUNS = ("MOLECULES", "MOLECULES", "CLASSES", "GRAPHS", "NODES")
 #: Share of resumed runs that train to the end, which takes a hundred times as long.
 _TRAINED = 0.04
-_LEFT_OUT = ("curves.png", "lock")
+_LEFT_OUT = ("curves.png", "report.html", "lock")
 
 
 def runs_maker(models: Path) -> Maker:
@@ -57,15 +57,19 @@ def _use(random: Random, which: str, task: str, files: dict[str, bytes], data: s
         words = ("predict", "run", data, "--domain", "-o", "out.csv")
         return Case(words, files, ("out.csv",))
     what = random.random()
-    if what < 0.35:
+    if which.endswith(".csv") and what < 0.5:
+        return Case(("report", "run", "-o", "page.html"), files, ("page.html",))
+    if what < 0.3:
         return Case(("info", "run"), files)
-    if what < 0.7:
+    if what < 0.6:
         return Case(("predict", "run", data, "-o", "out.csv"), files, ("out.csv",))
-    if what < 0.85:
+    if what < 0.75:
         return Case(("evaluate", "run"), files)
-    if what < 0.9:
+    if what < 0.8:
         return Case(("evaluate", "run", data), files)
-    if what < 0.93:
+    if what < 0.92:
+        return Case(("report", "run", "-o", "page.html"), files, ("page.html",))
+    if what < 0.95:
         return Case(("explain", "run", data, "-o", "o.csv", "--steps", "1"), files, ("o.csv",))
     return Case(resume, files, ("run",), trains=trains)
 

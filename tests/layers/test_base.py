@@ -89,7 +89,7 @@ def test_the_trace_counts_triangles() -> None:
         ("absmax", [[-1.0, 2.0], [0.0, 0.0], [-3.0, 0.0]]),
     ],
 )
-def test_aggregations_at_the_middle_of_a_path(
+def test_aggregations_at_the_central_node_of_a_path(
     aggregation: str, expected: list[list[float]]
 ) -> None:
     """b hears of a with x = (-1, 2) and of c with x = (-3, 0), and nothing of itself."""

@@ -61,7 +61,7 @@ def test_equals_the_oracle(
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(graphs=batches(), edge_channels=st.sampled_from([0, 3]), seed=seeds())
-def test_edge_by_edge_equals_the_short_way(
+def test_edge_by_edge_equals_the_fast_path(
     options: dict[str, Any], graphs: list[Structure], edge_channels: int, seed: int
 ) -> None:
     layer = randomize(DefaultSMPLayer(4, 6, edge_channels, **options), seed)

@@ -49,7 +49,7 @@ def test_equals_the_oracle(
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @given(graphs=batches(), seed=seeds())
-def test_edge_by_edge_equals_the_short_way(
+def test_edge_by_edge_equals_the_fast_path(
     options: dict[str, Any], graphs: list[Structure], seed: int
 ) -> None:
     layer = randomize(FastSMPLayer(3, 6, **options), seed)

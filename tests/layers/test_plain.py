@@ -56,7 +56,7 @@ def test_path_by_hand() -> None:
 
 
 @pytest.mark.parametrize("layer", [MPNNLayer, FastMPNNLayer])
-def test_nodes_of_a_regular_graph_cannot_be_told_apart(layer: type[MPNNLayer]) -> None:
+def test_nodes_of_a_regular_graph_cannot_be_distinguished(layer: type[MPNNLayer]) -> None:
     """Proposition 1: without identifiers two triangles and a hexagon look the same."""
     module = randomize(layer(1, 4))
     triangles = make_case([(6, tuple((b, a) for t in (0, 3) for a in range(t, t + 3)

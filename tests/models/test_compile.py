@@ -12,7 +12,7 @@ from smpgnn import SMP
 
 
 @pytest.mark.filterwarnings("ignore")  # of the compiler, about its own insides
-@pytest.mark.parametrize("layer", ["default", "fast"])
+@pytest.mark.parametrize("layer", ["default", pytest.param("fast", marks=pytest.mark.slow)])
 def test_compiled_networks_equal_the_others(layer: str) -> None:
     model = randomize(SMP(2, 1, 4, 2, layer, norm="batch")).train()
     other = deepcopy(model)

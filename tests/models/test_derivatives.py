@@ -252,7 +252,7 @@ def test_torch_func_on_every_network_of_the_catalogue(name: str) -> None:
     _assert_near("jvp", torch.func.jvp(of_input, (x,), (way,))[1], (wanted * way).sum(), 1e-10)
 
 
-def test_batch_norm_in_training_says_that_torch_func_cannot_have_it() -> None:
+def test_batch_norm_in_training_is_refused_under_torch_func() -> None:
     model, case = make({"norm": "batch"}).train(), make_case([path(4)])
     with pytest.raises(InputError, match=r"model\.eval\(\)"):
         torch.func.grad(lambda x: model(x, case.edge_index).sum())(case.x.detach())

@@ -252,7 +252,7 @@ def test_checkpointing_changes_nothing() -> None:
     ],
     ids=str,
 )
-def test_kernels_equal_the_plain_way(
+def test_kernels_equal_the_plain_forms(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = case_of([RINGS[1], ODD["loops"], ODD["edgeless"]], options)

@@ -26,7 +26,7 @@ from smpgnn.inference.explain import explain_store
 from smpgnn.models.global_features import GlobalFeatures
 from smpgnn.models.registry import NetworkSpec
 from smpgnn.testing import Graph, assert_batch_invariant, assert_equivariant
-from smpgnn.training.memory import probe
+from smpgnn.training.memory_probe import probe
 from smpgnn.training.network import run_network
 from smpgnn.training.row_counts import count_rows
 from smpgnn.training.tasks import Regression

@@ -93,7 +93,7 @@ def test_whole_division_is_exact_with_neighborhoods(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the plain way is for the CPU")
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_kernels_equal_the_plain_way(
+def test_kernels_equal_the_plain_forms(
     options: dict[str, Any], training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = make_case([path(5), ODD["empty"], ODD["loops"], ODD["edgeless"]], 2)
@@ -115,7 +115,7 @@ def test_kernels_equal_the_plain_way(
     ],
     ids=str,
 )
-def test_padding_does_not_show(
+def test_padding_has_no_effect(
     options: dict[str, Any], training: bool, interpreted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if interpreted and (not backend.has_kernels() or torch.cuda.is_available()):

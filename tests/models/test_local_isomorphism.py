@@ -71,7 +71,7 @@ def test_the_isomorphism_has_to_map_the_centre_to_the_centre(layer: str) -> None
 
 
 @pytest.mark.parametrize("layer", ["default", "fast"])
-def test_smp_tells_apart_what_mpnn_cannot(layer: str) -> None:
+def test_smp_distinguishes_what_mpnn_cannot(layer: str) -> None:
     """Proposition 1: two triangles and a hexagon."""
     triangles = undirected(6, [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
     for network, apart in ((SMP, True), (MPNN, False)):

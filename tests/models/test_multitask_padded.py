@@ -52,7 +52,7 @@ def make_store() -> GraphStore:
         always=lambda name, norm_place: norm_place == "before" or name == "default",
     ),
 )
-def test_padding_does_not_show(name: str, norm_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_has_no_effect(name: str, norm_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, options = NETWORKS[name]
     model = randomize(kind(2, 3, 2, 4, 3, norm_place=norm_place, state_channels=3, **options))
     other, store, chosen = deepcopy(model), make_store(), [2, 0]

@@ -57,7 +57,7 @@ def plain(norm: RowBatchNorm, rows: Tensor, layout: RowLayout) -> Tensor:
         always=lambda identifiers, width, spare: width == 5 or identifiers == "local",
     ),
 )
-def test_kernels_equal_the_plain_way(identifiers: str, width: int, spare: int) -> None:
+def test_kernels_equal_the_plain_forms(identifiers: str, width: int, spare: int) -> None:
     layout = make_layout(identifiers)
     if spare and layout.multiplicity is not None:
         pytest.skip("padded rows have no multiplicities")
@@ -77,7 +77,7 @@ def test_kernels_equal_the_plain_way(identifiers: str, width: int, spare: int) -
     assert int(norm.num_batches_tracked) == int(other.num_batches_tracked)
 
 
-def test_rows_of_no_context_reach_nobody() -> None:
+def test_rows_of_no_context_have_no_effect() -> None:
     layout = padded(make_layout("onehot"), 9)
     rows = draw(layout.owner.numel(), 3)
     rows.data[-9:] = 1e300

@@ -57,11 +57,11 @@ USUAL = {"default": "neighborhood", "fast": "coloring", "own terms": "local"}
         SCHEMES,
         [True, False],
         always=lambda network, identifiers, training: (
-            identifiers == USUAL.get(network, "onehot") and (training or network in USUAL)
+            identifiers == USUAL.get(network, "onehot") and (training or network == "default")
         ),
     ),
 )
-def test_kernels_equal_the_plain_way(
+def test_kernels_equal_the_plain_forms(
     network: str, identifiers: str, training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edge_channels, make = NETWORKS[network]
@@ -74,7 +74,14 @@ def test_kernels_equal_the_plain_way(
     assert_same(other, rest, tolerance=1e-9)
 
 
-@pytest.mark.parametrize("network", ["default", "fast", "own terms", "multi-task"])
+@pytest.mark.parametrize(
+    "network",
+    [
+        "default",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fast", "own terms")),
+        "multi-task",
+    ],
+)
 def test_second_derivatives_of_networks_by_kernels(
     network: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from odd_layouts import DEVICE, make_index, make_layout
 from strategies import SCHEMES
+from sweep import sweep
 
 from smpgnn.ops import backend, initial_rows
 from smpgnn.ops.initial import initial_rows_reference
@@ -17,10 +18,18 @@ pytestmark = [
     pytest.mark.usefixtures("kernels"),
 ]
 
+DTYPES, WIDTHS = [torch.float32, torch.float64], [None, 0, 2, 130]
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("width", [None, 0, 2, 130])
-@pytest.mark.parametrize("identifiers", [*SCHEMES, "nodes"])
+
+def usual(dtype: torch.dtype, width: int | None, *case: str) -> bool:
+    """All types of contexts with two features in float64, and one with all others."""
+    return (dtype, width) == (torch.float64, 2) or case[0] == "local"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "identifiers"),
+    sweep(DTYPES, WIDTHS, [*SCHEMES, "nodes"], always=usual),
+)
 def test_the_kernel_equals_the_parts(
     identifiers: str, width: int | None, dtype: torch.dtype
 ) -> None:
@@ -34,15 +43,19 @@ def test_the_kernel_equals_the_parts(
         assert torch.equal(one, two)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("width", [None, 0, 2, 130])
 @pytest.mark.parametrize(
-    ("identifiers", "features"),
-    [*((scheme, "context") for scheme in SCHEMES), ("onehot", "row"), ("local", "row")],
+    ("dtype", "width", "case"),
+    sweep(
+        DTYPES,
+        WIDTHS,
+        [*((scheme, "context") for scheme in SCHEMES), ("onehot", "row"), ("local", "row")],
+        always=lambda dtype, width, case: usual(dtype, width, *case),
+    ),
 )
-def test_so_it_does_with_features_in_all_rows(
-    identifiers: str, features: str, width: int | None, dtype: torch.dtype
+def test_the_kernel_equals_the_parts_with_features_in_all_rows(
+    dtype: torch.dtype, width: int | None, case: tuple[str, str]
 ) -> None:
+    identifiers, features = case
     index = make_index(identifiers)
     layout = index.layout
     held = layout.owner if features == "context" else index.described

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from odd_layouts import DEVICE, make_index
@@ -46,8 +48,12 @@ ALL = [*SCHEMES, "nodes"]
 WIDTHS = [3, 16]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("identifiers", ALL)
+def once(identifiers: str, other: Any) -> bool:
+    """All types of contexts with the usual value of another parameter, and one with the others."""
+    return identifiers == "neighborhood" or other in (WIDTHS[0], True, (3, 3))
+
+
+@pytest.mark.parametrize(("identifiers", "width"), sweep(ALL, WIDTHS, always=once))
 def test_neighbor_sum_and_its_transpose(identifiers: str, width: int) -> None:
     index = make_index(identifiers)
     rows, grad = draw(index.num_rows, width), draw(index.num_rows, width, seed=1).detach()
@@ -63,8 +69,7 @@ def test_neighbor_sum_and_its_transpose(identifiers: str, width: int) -> None:
     assert_same((unscaled - base)[has] * scale[has], back[0][has])
 
 
-@pytest.mark.parametrize("squares", [True, False])
-@pytest.mark.parametrize("identifiers", ALL)
+@pytest.mark.parametrize(("identifiers", "squares"), sweep(ALL, [True, False], always=once))
 def test_moments(identifiers: str, squares: bool) -> None:
     layout = make_index(identifiers).layout
     rows = draw(layout.owner.numel(), 3)
@@ -86,9 +91,11 @@ def test_moments(identifiers: str, squares: bool) -> None:
     assert_same(list(found), [middle, total, count.sum().unsqueeze(0)])
 
 
-@pytest.mark.parametrize(("inside", "outside"), [(3, 3), (1, 16), (17, 2)])
-@pytest.mark.parametrize("identifiers", ALL)
-def test_set_linear(identifiers: str, inside: int, outside: int) -> None:
+@pytest.mark.parametrize(
+    ("identifiers", "widths"), sweep(ALL, [(3, 3), (1, 16), (17, 2)], always=once)
+)
+def test_set_linear(identifiers: str, widths: tuple[int, int]) -> None:
+    inside, outside = widths
     layout = make_index(identifiers).layout
     size, count = layout.owner.numel(), layout.own.numel()
     rows, matrix = draw(size, inside), draw(inside, outside)
@@ -144,8 +151,7 @@ def test_fold(inside: int, outside: int, sources: int) -> None:
     assert_same(found, back)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("identifiers", ALL)
+@pytest.mark.parametrize(("identifiers", "width"), sweep(ALL, WIDTHS, always=once))
 def test_fast_core(identifiers: str, width: int) -> None:
     index = make_index(identifiers)
     inputs = [draw(index.num_rows, width), draw(width, width), draw(width, width, seed=1)]
@@ -235,8 +241,10 @@ def test_default_core(
     assert_same([du, *([d_edge] if edges else []), *d_matrices, *d_biases], back)
 
 
-@pytest.mark.parametrize("passes", [False, True])
-@pytest.mark.parametrize("identifiers", ["onehot", "coloring"])
+@pytest.mark.parametrize(
+    ("identifiers", "passes"),
+    sweep(["onehot", "coloring"], [False, True], always=lambda *case: case == ("coloring", True)),
+)
 def test_messages_clear_rows_that_no_context_owns(identifiers: str, passes: bool) -> None:
     width, spare, index = 3, 7, make_index(identifiers)
     size, routes, terms = index.num_rows, index.routes.tensors(), 4 if passes else 3

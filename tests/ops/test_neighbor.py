@@ -122,7 +122,7 @@ def test_mixed_precision_takes_the_wider_one() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
 @pytest.mark.parametrize("with_edges", [True, False], ids=["edges", "no edges"])
 @pytest.mark.parametrize("links", ["lift", "inside"])
-def test_kernels_equal_the_plain_way(
+def test_kernels_equal_the_plain_forms(
     links: str, with_edges: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also messages inside a context, many of which share an edge."""

@@ -93,7 +93,7 @@ def test_rows_wider_than_a_program(fused: Callable[[bool], None]) -> None:
 
 @kernels
 @pytest.mark.parametrize("spare", [1, 40])
-def test_rows_of_no_context_reach_nobody(spare: int, fused: Callable[[bool], None]) -> None:
+def test_rows_of_no_context_have_no_effect(spare: int, fused: Callable[[bool], None]) -> None:
     """Between the layers, too: their values do not show and their gradients are zero."""
     layout = make_layout("onehot")
     count = layout.owner.numel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,8 +16,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import smpgnn.training.train  # noqa: F401  # what a fork need not import
+from smpgnn.training import side_by_side
 
 Process = Any  # a Fork or a subprocess.Popen
+
+
+def fork_workers(replace: Callable[[object, str, Any], None] = setattr) -> None:
+    """Fork the trainings that run side by side: they need not import torch again.
+
+    `replace` makes the change; `monkeypatch.setattr` also takes it back.
+    """
+    replace(side_by_side, "get_context", lambda method: multiprocessing.get_context("fork"))
 
 
 class Fork:

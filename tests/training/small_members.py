@@ -11,11 +11,11 @@ import smpgnn
 from smpgnn.config.options import TASKS, GraphsOptions, MoleculesOptions
 from smpgnn.config.settings import with_values
 from smpgnn.training.from_python import prepare_python
-from smpgnn.training.member_results import splits_of
 from smpgnn.training.members import Given, jobs_of, train_member
 from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.train import Result
+from smpgnn.training.unseen import splits_of
 
 NONE: dict[str, Any] = dict.fromkeys(("train", "val", "test"))
 SMALL: dict[str, Any] = {

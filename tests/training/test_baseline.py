@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import small_members
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import roc_auc_score
@@ -166,8 +167,10 @@ def test_a_run_has_its_baseline(run: Path) -> None:
 
 def test_members_share_the_baselines_of_their_folds(tmp_path: Path) -> None:
     """One member of each fold fits it; the run has the mean, and similarities to unseen rows."""
-    options = {"targets": ["size"], "folds": 2, "ensemble": 2, "jobs": 2, **OPTIONS}
-    result = smpgnn.train("molecules", table(60), output=str(tmp_path / "run"), **options)
+    options = {name: value for name, value in OPTIONS.items() if name != "quiet"}
+    result = small_members.run(
+        tmp_path / "run", table(60), targets=["size"], folds=2, ensemble=2, **options
+    )
     members = {
         name: RunFolder(tmp_path / "run" / "members" / name).read_record().get("baseline")
         for name in ("fold1-member1", "fold1-member2", "fold2-member1", "fold2-member2")
@@ -179,7 +182,7 @@ def test_members_share_the_baselines_of_their_folds(tmp_path: Path) -> None:
     assert found == result.baseline
     for part in ("validation", "test"):
         assert found[part]["rmse"] == pytest.approx((one[part]["rmse"] + other[part]["rmse"]) / 2)
-    assert "on the test rows" in verdict(RunFolder(tmp_path / "run").read_record())
+    assert "on the held-out folds" in verdict(RunFolder(tmp_path / "run").read_record())
     near = pd.read_csv(tmp_path / "run" / "similarity.csv")
     shown = pd.read_csv(tmp_path / "run" / "test_predictions.csv")
     assert near["row"].tolist() == shown["row"].tolist()

@@ -152,7 +152,7 @@ def test_half_of_what_a_run_knows_of_its_data(run: Path, missing: str) -> None:
         resume(run)
 
 
-def test_an_edited_setting_is_told_by_name(run: Path, result: Result) -> None:
+def test_an_edited_setting_is_named(run: Path, result: Result) -> None:
     config = run / "config.yaml"
     text = config.read_text()
     config.write_text(text.replace("lr: 0.001", "lr: 0.5"))
@@ -294,7 +294,7 @@ def test_an_old_model_that_is_flipped_ends_in_a_sentence_or_loads(tmp_path: Path
     assert 0 < sum(found) < 200  # it has no checksum
 
 
-def test_an_old_checkpoint_that_is_flipped_ends_in_a_sentence_or_goes_on(
+def test_an_old_checkpoint_with_a_flipped_byte_is_refused_or_harmless(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = (OLD / "last.ckpt").read_bytes()

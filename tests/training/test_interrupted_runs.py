@@ -45,7 +45,7 @@ def assert_polite(folder: Path, err: str) -> None:
     assert not list(folder.glob(".*"))
 
 
-def test_a_run_goes_on_after_ctrl_c(tmp_path: Path) -> None:
+def test_a_run_continues_after_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "half"
     process = Fork(["train", "cycles", *words(COSINE), "--output", str(folder)])
     status, out, err = stop_after(process, folder, 2, signal.SIGINT)
@@ -57,7 +57,7 @@ def test_a_run_goes_on_after_ctrl_c(tmp_path: Path) -> None:
     assert_same_run(folder, whole.folder)
 
 
-def test_a_run_goes_on_after_kill_9_and_after_sigterm(tmp_path: Path) -> None:
+def test_a_run_continues_after_sigkill_and_sigterm(tmp_path: Path) -> None:
     folder = tmp_path / "half"
     process = Fork(["train", "cycles", *words(PLATEAU), "--output", str(folder)])
     status, _, _ = stop_after(process, folder, 2, signal.SIGKILL)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from smpgnn.errors import InputError
-from smpgnn.training.intervals import constant, fit_intervals, narrowest, normalised
+from smpgnn.training.intervals import fit_intervals, narrowest
 
 
 def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -29,22 +29,24 @@ def test_half_widths_equal_those_of_crepes(count: int, level: float) -> None:
     # crepes rounds (1 - level) (n + 1) down as a binary fraction: keep away from whole numbers
     same = level if (count + 1) * level % 1 else level - 1e-9
     wanted = oracle.predict_int(middle, confidence=same)[:, 1]
-    np.testing.assert_allclose(constant("y", residual).half_width(same, new), wanted, rtol=1e-12)
-    fitted = normalised("y", residual, spread, 0.3)
+    np.testing.assert_allclose(
+        fit_intervals("y", residual).half_width(same, new), wanted, rtol=1e-12
+    )
+    fitted = fit_intervals("y", residual, spread, 0.3)
     oracle = crepes.ConformalRegressor().fit(residual, sigmas=spread + 0.3)
     wanted = oracle.predict_int(middle, sigmas=new + 0.3, confidence=same)[:, 1]
     np.testing.assert_allclose(fitted.half_width(same, new), wanted, rtol=1e-12)
 
 
 def test_the_quantile_is_exact_where_the_level_is_not_a_binary_fraction() -> None:
-    fitted = constant("y", np.arange(1.0, 10.0))
+    fitted = fit_intervals("y", np.arange(1.0, 10.0))
     assert [fitted.quantile(level / 10) for level in range(1, 10)] == list(range(1, 10))
-    fitted = constant("y", np.arange(1.0, 100.0))
+    fitted = fit_intervals("y", np.arange(1.0, 100.0))
     assert [fitted.quantile(level / 100) for level in range(1, 100)] == list(range(1, 100))
 
 
 def test_too_few_rows_for_a_level() -> None:
-    fitted = constant("logS", np.arange(10.0))
+    fitted = fit_intervals("logS", np.arange(10.0))
     fitted.quantile(0.9)
     with pytest.raises(InputError, match=r"0\.95: needs 19 calibration rows of 'logS', .* has 10"):
         fitted.quantile(0.95)
@@ -58,7 +60,7 @@ def test_coverage_over_many_samples() -> None:
         floor = narrowest(*rows(99, 20_000 + seed))
         new, new_spread = rows(500, 10_000 + seed)
         for name, fitted in (
-            ("constant", constant("y", residual)),
+            ("constant", fit_intervals("y", residual)),
             ("chosen", fit_intervals("y", residual, spread, floor)),
         ):
             half = fitted.half_width(0.9, new_spread)
@@ -69,7 +71,7 @@ def test_coverage_over_many_samples() -> None:
     assert np.mean(widths["chosen"]) < 0.95 * np.mean(widths["constant"])
 
 
-def test_constant_where_the_spread_says_nothing() -> None:
+def test_intervals_are_constant_if_the_spread_is_uninformative() -> None:
     random = np.random.default_rng(0)
     residual = random.normal(size=200)
     useless = random.gamma(0.2, 1.0, 200)

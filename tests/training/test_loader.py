@@ -91,7 +91,7 @@ def test_processes_share_the_batches_of_one(
     assert sorted(graph for part in parts for b in part for graph in b) == list(range(len(sizes)))
 
 
-def test_rows_are_node_pairs_unless_told() -> None:
+def test_rows_are_node_pairs_by_default() -> None:
     store = paths(3, 3, 3)
     assert [len(b) for b in seen(BatchLoader(store, 9, batch_rows=18))] == [2, 1]
     loader = BatchLoader(store, 9, rows=store.num_nodes, batch_rows=6)

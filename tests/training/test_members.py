@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from cli.commands import done
 from small_members import molecules, run
 from small_runs import rings
 
@@ -167,6 +168,13 @@ def test_results_of_folds(folds: Path) -> None:
     assert len(model.members()) == 4
     inside = model.predict(FRAME, interval=0.9)
     assert (inside["high_size"] > inside["low_size"]).all()
+
+
+def test_info_describes_all_members(ensemble: Path, folds: Path) -> None:
+    found = done("info", ensemble).out
+    assert "in each of 3 members" in found
+    assert f"{record(ensemble)['test']['rmse']:.4f}" in found.split("test, ensemble")[1]
+    assert "held-out folds, sd" in done("info", folds).out
 
 
 def test_classes_have_the_mean_probability_calibrated(classes: Path) -> None:

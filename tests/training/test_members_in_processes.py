@@ -1,4 +1,4 @@
-"""Members in processes of their own: interrupted, resumed, equal to those trained one by one."""
+"""Members in separate processes: interrupted, resumed, equal to those trained one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_after_ctrl_c_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_run_continues_after_ctrl_c_with_the_same_results(tmp_path: Path) -> None:
     options = {**SMALL, "epochs": 12, "folds": 3}
     data = tmp_path / "data.csv"
     molecules().to_csv(data, index=False)

@@ -22,11 +22,10 @@ from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.training import memory
-from smpgnn.training.memory import (
+from smpgnn.training import memory, memory_probe
+from smpgnn.training.memory import available_bytes, check_memory
+from smpgnn.training.memory_probe import (
     StepMemory,
-    available_bytes,
-    check_memory,
     count_parameters,
     live_bytes,
     probe,
@@ -114,7 +113,7 @@ def features(store: GraphStore, network: NetworkSpec) -> GraphStore:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", ["default, edges and residuals", "default, local", "gin"])
-def test_the_probe_tells_the_peak_on_a_gpu(name: str) -> None:
+def test_the_probe_predicts_the_peak_on_a_gpu(name: str) -> None:
     network, device = CASES[name], torch.device("cuda")
     store = features(cycle_graphs(4, 28, 2000, seed=0), network)
     counts, state = count_rows(store, network), torch.cuda.get_rng_state()
@@ -125,7 +124,7 @@ def test_the_probe_tells_the_peak_on_a_gpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_probe_tells_the_peak_of_a_larger_batch(name: str) -> None:
+def test_the_probe_predicts_the_peak_of_a_larger_batch(name: str) -> None:
     """Of sixty graphs of 28 nodes; the probe sees a few of them."""
     network = CASES[name]
     store = features(cycle_graphs(4, 28, 60, seed=0), network)
@@ -153,7 +152,7 @@ def grid(side: int) -> GraphStore:
 def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
     store = grid(40)
     counts = count_rows(store, network)
-    sample = memory._sample(store, network, counts, 2**16)
+    sample = memory_probe._sample(store, network, counts, 2**16)
     assert int(sample.node_ptr[-1]) <= 512 < 1600
     assert float(sample.num_edges[0]) > 2 * float(sample.num_nodes[0])
     real = step_bytes(store, network, CPU) + 8 * count_parameters(network)
@@ -165,7 +164,7 @@ def test_the_probe_takes_a_piece_of_a_large_graph(network: NetworkSpec) -> None:
 def test_the_probe_is_small(identifiers: str, hidden_channels: int) -> None:
     network = spec(identifiers=identifiers, hidden_channels=hidden_channels)
     for store in (cycle_graphs(4, 20, 100, seed=0), grid(30)):
-        sample = memory._sample(store, network, count_rows(store, network), 2**16)
+        sample = memory_probe._sample(store, network, count_rows(store, network), 2**16)
         assert 1 <= len(sample) <= 64
         rows = float(count_rows(sample, network)[:, 0].sum())
         assert rows * hidden_channels <= 2**16 or rows <= 64

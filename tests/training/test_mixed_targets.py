@@ -73,7 +73,7 @@ def test_the_loss_is_a_mean_over_all_targets() -> None:
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
-def test_a_target_has_the_metrics_of_its_own_task(level: str) -> None:
+def test_a_target_has_the_metrics_of_its_task(level: str) -> None:
     output, target = outputs(9)
     parts = (replace(NUMBER, level=level), replace(KIND, level=level))
     found = scores(replace(MIXED, parts=parts, level=level), output, batch(target, level))
@@ -232,7 +232,7 @@ def test_a_run_of_mixed_targets(tmp_path: Path) -> None:
         "probability_end_none", "error",
     ]  # fmt: skip
     predictions = pd.read_csv(made.folder / "test_predictions.csv")
-    assert list(predictions)[:4] == ["row", "size", "toxic", "end"]
+    assert list(predictions)[:5] == ["row", "smiles", "size", "toxic", "end"]
     values = model.evaluate(table())
     known = table().dropna(subset="size")
     error = model.predict(known["smiles"].tolist())["predicted_size"].to_numpy() - known["size"]

@@ -37,7 +37,7 @@ def test_a_run_that_is_being_trained_is_left_alone(tmp_path: Path) -> None:
         assert lines(folder)
 
 
-def test_of_two_starts_at_once_one_trains(tmp_path: Path) -> None:
+def test_of_two_simultaneous_starts_one_trains(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = ["train", "cycles", *words({**CYCLES, "epochs": 3}), "--output", str(folder)]
     ended = [finish(process) for process in [Fork(command), Fork(command)]]

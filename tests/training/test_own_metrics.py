@@ -105,7 +105,7 @@ def test_a_resumed_run_chooses_the_same_epoch(
     assert (again.best_epoch, again.test) == (whole.best_epoch, whole.test)
 
 
-def test_another_metric_chooses_another_way(tmp_path: Path) -> None:
+def test_another_metric_chooses_another_epoch(tmp_path: Path) -> None:
     made = train(rings(), tmp_path / "run", epochs=4, metric="spearman", lr=1e-2)
     values = [line["val_spearman"] for line in lines(made.folder)]
     assert made.best_epoch == values.index(max(values)) + 1
@@ -272,9 +272,9 @@ def test_graphs_with_weights_in_their_table(tmp_path: Path) -> None:
     }  # fmt: skip
     made = smpgnn.train("graphs", **options)
     assert math.isfinite(made.test["rmse"])
-    with pytest.raises(InputError, match="--weight-column: is for targets of graphs"):
+    with pytest.raises(InputError, match="--weight-column: applies to targets of graphs"):
         smpgnn.train("graphs", **{**options, "level": "node", "output": str(tmp_path / "a")})
-    with pytest.raises(InputError, match="weight_column: is for tables and files"):
+    with pytest.raises(InputError, match="weight_column: applies to tables and files"):
         train(rings(), tmp_path / "b", weight_column="w")
 
 
@@ -287,7 +287,7 @@ def test_settings_of_earlier_versions() -> None:
         from_config({**old, "objective": "x"}, "old")
 
 
-def test_a_run_with_earlier_metrics_goes_on_with_them(
+def test_a_run_with_earlier_metrics_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its model says which; the settings of such a run do not name any."""

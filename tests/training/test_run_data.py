@@ -68,8 +68,8 @@ def test_the_split_is_written_by_row(data: Path) -> None:
 @pytest.mark.parametrize(
     ("targets", "columns"),
     [
-        (("size",), ["row", "size", "predicted_size"]),
-        (("kind",), ["row", "kind", "predicted_kind"]),
+        (("size",), ["row", "smiles", "size", "predicted_size"]),
+        (("kind",), ["row", "smiles", "kind", "predicted_kind"]),
     ],
 )
 def test_test_predictions_stand_beside_the_targets(
@@ -77,11 +77,12 @@ def test_test_predictions_stand_beside_the_targets(
 ) -> None:
     made = train(data, targets, split_fractions=(0.6, 0.1, 0.3))
     frame = pd.read_csv(made.folder / "test_predictions.csv")
-    assert list(frame.columns)[:3] == columns
+    assert list(frame.columns)[:4] == columns
     split = pd.read_csv(made.folder / "splits.csv")
     assert frame["row"].tolist() == split["row"][split["split"] == "test"].tolist()
     whole = table().iloc[frame["row"] - 1].reset_index()
-    pd.testing.assert_series_equal(frame[targets[0]], whole[targets[0]])
+    for name in ("smiles", targets[0]):
+        pd.testing.assert_series_equal(frame[name], whole[name])
     said = smpgnn.load(made.folder, device="cpu").predict(whole["smiles"].tolist())
     name = f"predicted_{targets[0]}"
     if targets == ("size",):
@@ -96,7 +97,7 @@ def test_a_target_may_be_called_row(tmp_path: Path) -> None:
     table().rename(columns={"size": "row"}).to_csv(tmp_path / "data.csv", index=False)
     made = train(tmp_path / "data.csv", ("row",))
     frame = pd.read_csv(made.folder / "test_predictions.csv")
-    assert list(frame.columns) == ["row", "target_row", "predicted_row"]
+    assert list(frame.columns) == ["row", "smiles", "target_row", "predicted_row"]
 
 
 def test_the_data_are_found_from_any_folder(
@@ -278,7 +279,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "old"
 
 
-def test_an_old_run_predicts_and_goes_on(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_run_predicts_and_resumes(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(smpgnn.load(old, device="cpu").predict(["CCO"])) == 1
     made = smpgnn.train("molecules", output="old", resume=True, path=str(old.parent / "data.csv"))
     assert made.test == pytest.approx({"mae": 1.1488040, "mse": 1.5130496}, rel=1e-3)

@@ -118,7 +118,7 @@ def test_two_processes_that_torchrun_starts(
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="children are found in /proc")
-@pytest.mark.parametrize("who", ["the second", "the first"])
+@pytest.mark.parametrize("who", ["the first", pytest.param("the second", marks=pytest.mark.slow)])
 def test_a_process_that_is_killed(tmp_path: Path, who: str) -> None:
     """The other one says so in a sentence, and the run goes on."""
     options = {**OPTIONS, "epochs": 8}

@@ -141,7 +141,7 @@ def test_the_settings_of_the_network_are_those_of_the_run(classes: Path) -> None
         with_start(options.changed(hidden_channels=64), {"hidden_channels"})
 
 
-def test_training_goes_on_from_the_run(run: Path, tmp_path: Path) -> None:
+def test_training_continues_from_the_run(run: Path, tmp_path: Path) -> None:
     train(tmp_path / "new", "size", from_run=run, epochs=1, lr=1e-9)
     one, other = (load_model(folder).network.state_dict() for folder in (run, tmp_path / "new"))
     names = [name for name in one if not name.startswith("out.") and "running" not in name]

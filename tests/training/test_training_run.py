@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from small_runs import CYCLES, GRAPHS, lines, record, ring, rings, words
+from torch_geometric.datasets import FakeDataset
 
 import smpgnn
 from smpgnn.config.models import MODELS
@@ -51,7 +52,8 @@ def test_the_folder_explains_itself(result: Result) -> None:
     folder = result.folder
     assert sorted(file.name for file in folder.iterdir()) == [
         "config.yaml", "curves.png", "data.json", "last.ckpt", "lock", "metrics.csv",
-        "model.safetensors", "run.json", "splits.csv", "tensorboard", "test_predictions.csv",
+        "model.safetensors", "report.html", "run.json", "splits.csv", "tensorboard",
+        "test_predictions.csv",
     ]  # fmt: skip
     options = with_values(
         CyclesOptions(),
@@ -277,6 +279,12 @@ def test_a_training_part_of_one_graph(tmp_path: Path) -> None:
         **GRAPHS,
     )  # fmt: skip
     assert made.test["mae"] >= 0
+
+
+def test_a_data_set_of_pytorch_geometric(tmp_path: Path) -> None:
+    graphs = FakeDataset(12, avg_num_nodes=6, num_channels=3, num_classes=2)
+    made = smpgnn.train("graphs", graphs, output=str(tmp_path), quiet=True, epochs=1, **GRAPHS)
+    assert len(smpgnn.load(made.folder).predict(graphs[:5])) == 5
 
 
 def test_the_parts_keep_their_targets_when_some_are_missing(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_test_rows_play_no_part(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(outcome(here), outcome(there))
 
 
-def test_the_same_search_goes_on_as_if_uninterrupted(tmp_path: Path) -> None:
+def test_a_continued_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     whole = search(tmp_path / "whole", trials=3)
     for trials in (1, 3, 3):
         parts = search(tmp_path / "parts", trials=trials)
@@ -243,10 +243,10 @@ def begun(folder: Path, trials: int, epochs: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_a_killed_search_goes_on(
+def test_a_killed_search_continues(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = begun(tmp_path, trials=1, epochs=150)
+    process = begun(tmp_path, trials=1, epochs=60)
     metrics, end = tmp_path / "tune" / "trials" / "0000" / "metrics.csv", time.monotonic() + 90
     while not metrics.exists():
         assert process.poll() is None, process.communicate()
@@ -259,7 +259,7 @@ def test_a_killed_search_goes_on(
         assert err.endswith("interrupted; the same command goes on with the search in tune\n")
         assert "Traceback" not in err
     monkeypatch.chdir(tmp_path)
-    assert run(command(trials=1, epochs=150)) == 0
+    assert run(command(trials=1, epochs=60)) == 0
     trials = pd.read_csv("tune/trials.csv")
     assert trials["state"].tolist() == ["fail", "complete"]
     same = trials[[choice.name for choice in SPACE if choice.name in trials]]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smpgnn.baselines.directions import DirectionalFields
-from smpgnn.baselines.pna import mean_log_degree, scaled_by_degree, set_degrees
+from smpgnn.baselines.pna import DegreeScaled, mean_log_degree, scaled_by_degree
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
@@ -114,7 +114,7 @@ class DGNLayer(SMPLayer):
         return (edges.sum(field * message) - edges.sum(field) * x).abs()
 
 
-class DGN(MPNN):
+class DGN(DegreeScaled, MPNN):
     """DGN with the extractors and head of `SMP`.
 
     Takes its arguments, `aggregators` and `degrees`. For ZINC, 4 layers of width 44 with
@@ -123,22 +123,14 @@ class DGN(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"dgn": DGNLayer}
 
-    def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
-        """Take δ from the degrees of the training set (`pna.degree_histogram`)."""
-        set_degrees(self, degrees)
 
-
-class MultiTaskDGN(MultiTaskMPNN):
+class MultiTaskDGN(DegreeScaled, MultiTaskMPNN):
     """DGN for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, `aggregators` and `degrees`. Random identifiers: as in `MultiTaskGINE`.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"dgn": DGNLayer}
-
-    def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
-        """Take δ from the degrees of the training set (`pna.degree_histogram`)."""
-        set_degrees(self, degrees)
 
 
 def _direction(name: str) -> int:

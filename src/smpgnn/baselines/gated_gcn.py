@@ -94,7 +94,7 @@ class GatedGCNLayer(SMPLayer):
     def _edges(self, context: LocalContext, num_edges: int, edge_attr: Tensor | None) -> Tensor:
         if self.edge_encoder is None:
             if not isinstance(context, EdgeContext):
-                raise InputError("context has no edge states: this layer has to follow another.")
+                raise InputError("context has no edge states: this layer must follow another.")
             return context.edges
         if edge_attr is None:
             edge_attr = context.rows.new_ones(num_edges, 1)

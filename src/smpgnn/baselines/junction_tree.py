@@ -98,7 +98,7 @@ class JunctionTreeLayer(SMPLayer):
             states: Tensor = self.clique_encoder(found.kind)
             return states
         if not isinstance(context, CliqueContext):
-            raise InputError("context has no states of cliques: this layer has to follow another.")
+            raise InputError("context has no states of cliques: this layer must follow another.")
         return context.cliques
 
 

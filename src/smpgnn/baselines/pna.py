@@ -14,6 +14,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.topology import Topology
 from smpgnn.errors import InputError
 from smpgnn.layers import SMPLayer
+from smpgnn.models.backbone import Backbone
 from smpgnn.models.multitask import MultiTaskMPNN
 from smpgnn.models.smp import MPNN
 
@@ -112,7 +113,18 @@ class PNALayer(SMPLayer):
         return scaled_by_degree(found, index.topology, self.conv.aggr_module.avg_deg_log)
 
 
-class PNA(MPNN):
+class DegreeScaled:
+    """A network whose layers scale by the degrees of the training set."""
+
+    backbone: Backbone
+
+    def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
+        """Take δ from the degrees of the training set (`degree_histogram`)."""
+        for layer in self.backbone.layers:
+            layer.set_degrees(degrees)  # type: ignore[operator]
+
+
+class PNA(DegreeScaled, MPNN):
     """PNA with the extractors and head of `SMP`, whose arguments it takes, and `degrees`.
 
     For ZINC, 4 layers of width 36 with `extractor_channels=64` and `shared_extractor=True` have
@@ -121,22 +133,14 @@ class PNA(MPNN):
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"pna": PNALayer}
 
-    def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
-        """Take δ from the degrees of the training set (`degree_histogram`)."""
-        set_degrees(self, degrees)
 
-
-class MultiTaskPNA(MultiTaskMPNN):
+class MultiTaskPNA(DegreeScaled, MultiTaskMPNN):
     """PNA for several targets at once, in the architecture of `MultiTaskSMP`.
 
     Takes its arguments, and `degrees`. Random identifiers: as in `MultiTaskGINE`.
     """
 
     layer_types: ClassVar[dict[str, type[SMPLayer]]] = {"pna": PNALayer}
-
-    def set_degrees(self, degrees: Sequence[int] | Tensor) -> None:
-        """Take δ from the degrees of the training set (`degree_histogram`)."""
-        set_degrees(self, degrees)
 
 
 def scaled_by_degree(found: Tensor, topology: Topology, delta: Tensor) -> Tensor:
@@ -146,12 +150,6 @@ def scaled_by_degree(found: Tensor, topology: Topology, delta: Tensor) -> Tensor
     """
     log = (topology.degree.clamp(min=1) + 1).to(found.dtype).log().unsqueeze(1)
     return torch.cat([found, found * (log / delta), found * (delta / log)], 1)
-
-
-def set_degrees(network: MPNN | MultiTaskMPNN, degrees: Sequence[int] | Tensor) -> None:
-    """Set the degrees of the training set in all layers of a PNA or DGN."""
-    for layer in network.backbone.layers:
-        layer.set_degrees(degrees)  # type: ignore[operator]
 
 
 def degree_histogram(edge_index: Tensor, num_nodes: int) -> Tensor:

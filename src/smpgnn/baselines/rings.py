@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+import networkx as nx
+
 Pair = tuple[int, int]
 
 
@@ -18,11 +20,13 @@ def relevant_cycles(pairs: list[Pair]) -> list[frozenset[Pair]]:
     Args:
         pairs: the edges (a, b) with a < b, each once.
     """
-    core = _two_core(pairs)
+    whole = nx.k_core(nx.Graph(pairs), 2)  # without trees
+    core = [pair for pair in pairs if whole.has_edge(*pair)]
     bit = {pair: 1 << number for number, pair in enumerate(core)}
-    searches = _searches(core, bit)
+    neighbors = {node: list(whole[node]) for node in whole}
+    searches = [_Search(root, neighbors, bit) for root in neighbors]
     basis: dict[int, int] = {}  # by their highest bit
-    missing = len(core) - _rank_of_trees(core)
+    missing = len(core) - len(whole) + nx.number_connected_components(whole)
     found: list[int] = []
     length = 3
     while len(basis) < missing:
@@ -87,48 +91,6 @@ class _Search:
                     )
         self.levels.append(level)
         self.frontier = frontier
-
-
-def _searches(pairs: list[Pair], bit: dict[Pair, int]) -> list[_Search]:
-    neighbors = _neighbors(pairs)
-    return [_Search(root, neighbors, bit) for root in neighbors]
-
-
-def _neighbors(pairs: list[Pair]) -> dict[int, list[int]]:
-    neighbors: dict[int, list[int]] = {}
-    for a, b in pairs:
-        neighbors.setdefault(a, []).append(b)
-        neighbors.setdefault(b, []).append(a)
-    return neighbors
-
-
-def _two_core(pairs: list[Pair]) -> list[Pair]:
-    """The edges that remain after removing nodes with a single edge, repeatedly."""
-    while True:
-        neighbors = _neighbors(pairs)
-        kept = [(a, b) for a, b in pairs if len(neighbors[a]) > 1 and len(neighbors[b]) > 1]
-        if len(kept) == len(pairs):
-            return kept
-        pairs = kept
-
-
-def _rank_of_trees(pairs: list[Pair]) -> int:
-    """The number of edges of a spanning forest."""
-    neighbors = _neighbors(pairs)
-    seen: set[int] = set()
-    edges = 0
-    for root in neighbors:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [root]
-        while stack:
-            for other in neighbors[stack.pop()]:
-                if other not in seen:
-                    seen.add(other)
-                    stack.append(other)
-                    edges += 1
-    return edges
 
 
 def _reduced(cycle: int, basis: dict[int, int]) -> int:

@@ -6,22 +6,19 @@ replayed on it: all that it does runs on the GPU without Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils._pytree import tree_leaves, tree_map_only
 
-from smpgnn.capture.graphs import capture, restore_buffers, uninitialised_memory
 from smpgnn.capture.padded_batch import Parts, parts_of
-from smpgnn.capture.pause import eager_calls, padded_calls
+from smpgnn.capture.pause import eager_calls
 from smpgnn.capture.sizes import LOCAL_LIMIT, room_for, size_of
-from smpgnn.capture.sources import LoaderBatches, Source, StoreBatches
+from smpgnn.capture.sources import LoaderBatches, StoreBatches
 from smpgnn.capture.static_batch import ROWS, Scheme, scheme_of
 from smpgnn.capture.static_index import Size
+from smpgnn.capture.step_graph import StepGraph, detached
 from smpgnn.capture.steps import padded_store
 from smpgnn.contexts.topology import Topology
 from smpgnn.data.store import GraphStore
@@ -34,8 +31,6 @@ from smpgnn.pooling import PooledNodeExtractor
 OBSERVED = 3
 #: Sizes for which a step is captured at the same time, for each number of graphs.
 CAPTURES = 3
-#: Relative difference of results on the padded batch from which a step counts as dependent on it.
-_TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-2, torch.bfloat16: 0.2, torch.float16: 0.2}
 
 
 class CapturedStep:
@@ -74,7 +69,7 @@ class CapturedStep:
         for network in self.networks:
             _check(network)
         self._seen: dict[Any, list[dict[Scheme, Size]]] = {}
-        self._captured: dict[Any, list[_Capture]] = {}
+        self._captured: dict[Any, list[StepGraph]] = {}
         self.store = None if data is None else self._store(data, batch_size)
         self.batch_size = batch_size
 
@@ -100,7 +95,7 @@ class CapturedStep:
     def __call__(self, batch: Any) -> Any:
         """What the step returns for a batch, or for the graphs of `data` with these indices."""
         if not on_gpu(self._device):
-            return _detached(self.step(self._real(batch)))
+            return detached(self.step(self._real(batch)))
         if self.store is None:
             return self._of_loader(batch)
         return self._of_store(self.store, torch.as_tensor(batch))
@@ -114,18 +109,18 @@ class CapturedStep:
     def _eager(self, batch: Any) -> Any:
         """Run the step itself on a batch that will be captured."""
         with eager_calls():
-            return _detached(self.step(self._real(batch)))
+            return detached(self.step(self._real(batch)))
 
     def _of_store(self, store: GraphStore, graphs: Tensor) -> Any:
         known = self._captured.setdefault(self._mode(), [])
         if not known and graphs.numel() == self.batch_size:
             result = self._eager(graphs)
             source = StoreBatches(padded_store(self.networks[0], store, self.batch_size))
-            known.append(_Capture(self, source, graphs, self._real(graphs)))
+            known.append(StepGraph(self.step, self.modules, source, graphs, self._real(graphs)))
             return result
         if known and known[0].take(graphs):
             return known[0].replay()
-        return _detached(self.step(self._real(graphs)))
+        return detached(self.step(self._real(graphs)))
 
     def _of_loader(self, batch: Any) -> Any:
         parts = parts_of(batch)
@@ -135,7 +130,7 @@ class CapturedStep:
             if captured.take(parts):
                 return captured.replay()
         if len(known) == CAPTURES:
-            return _detached(self.step(self._real(batch)))
+            return detached(self.step(self._real(batch)))
         result, seen = self._eager(batch), self._seen.setdefault(key, [])
         seen.append(self._sizes(parts))
         if len(seen) == OBSERVED:
@@ -143,7 +138,7 @@ class CapturedStep:
             sizes = {scheme: room_for([s[scheme] for s in seen]) for scheme in seen[0]}
             if all(_fits_memory(scheme, size) for scheme, size in sizes.items()):
                 source = LoaderBatches(parts, sizes, self._device)
-                known.append(_Capture(self, source, parts, self._real(batch)))
+                known.append(StepGraph(self.step, self.modules, source, parts, self._real(batch)))
         return result
 
     def _sizes(self, parts: Parts) -> dict[Scheme, Size]:
@@ -178,109 +173,6 @@ class CapturedStep:
         )
 
 
-class _Capture:
-    """A step captured in one mode, with one source of batches."""
-
-    def __init__(self, owner: CapturedStep, source: Source, batch: Any, real: Any) -> None:
-        self.owner, self.source, self.result = owner, source, None
-        #: Gradients of the parameters before and after the step, in memory that stays in place.
-        self.grads: list[tuple[nn.Parameter, Tensor]] = []
-        device = owner._device
-        parameters = [p for p in owner.modules.parameters() if p.requires_grad]
-        before = [(p, p.grad) for p in parameters]
-        random = torch.cuda.get_rng_state(device)
-        try:
-            with eager_calls(), uninitialised_memory(), _no_cast_cache(), _no_optimiser():
-                used = self._compare(batch, real, parameters)
-                self.grads = [(p, torch.zeros_like(p)) for p in used]
-                self._set_grads()
-                source.fill(batch)
-                self.cuda_graphs = capture([source.build, self._run], owner.modules)
-                # a step that itself sets gradients to None leaves others in their place
-                self.sets = any(p.grad is not grad for p, grad in self.grads)
-                self.grads = [(p, p.grad) for p, _ in self.grads if p.grad is not None]
-        except InputError:
-            raise
-        except RuntimeError as error:
-            reason = " ".join(str(error).split("\n")[0].split()).rstrip(".")
-            raise InputError(f"the step cannot be captured: {reason}.") from error
-        finally:
-            for parameter, grad in before:
-                parameter.grad = grad
-            torch.cuda.set_rng_state(random, device)
-
-    def take(self, batch: Any) -> bool:
-        """Copy a batch and compute its index; False if it does not fit."""
-        if not self.source.fits(batch):
-            return False
-        self.source.fill(batch)
-        self.cuda_graphs[0].replay()
-        return self.source.valid()
-
-    def replay(self) -> Any:
-        """The result for the batch taken before."""
-        if not self.sets:
-            other = [(own, p.grad) for p, own in self.grads if p.grad is not own]
-            fresh = [own for own, given in other if given is None]
-            there = [(own, given) for own, given in other if given is not None]
-            with torch.no_grad():
-                if fresh:
-                    torch._foreach_zero_(fresh)
-                if there:
-                    torch._foreach_copy_([own for own, _ in there], [given for _, given in there])
-        self._set_grads()
-        self.cuda_graphs[1].replay()
-        return tree_map_only(Tensor, Tensor.clone, self.result)
-
-    def _set_grads(self) -> None:
-        for parameter, grad in self.grads:
-            parameter.grad = grad
-
-    def _run(self) -> None:
-        visible = self.source.visible
-        with padded_calls(visible.edge_index, self.source.run):
-            self.result = _detached(self.owner.step(visible))
-
-    def _compare(self, batch: Any, real: Any, parameters: list[nn.Parameter]) -> list[nn.Parameter]:
-        """Refuse a step whose results depend on padding; the parameters that get gradients.
-
-        Dropout is turned off for the comparison. A step that draws other random numbers cannot be
-        compared.
-        """
-        modules, device = self.owner.modules, self.owner._device
-        dropouts = [m for m in modules.modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
-        rates = [m.p for m in dropouts]
-        buffers = [buffer.clone() for buffer in modules.buffers()]
-        found: list[tuple[list[Tensor], list[Tensor | None]]] = []
-        try:
-            for module in dropouts:
-                module.p = 0.0
-            state = torch.cuda.get_rng_state(device)
-            for padded in (False, True):
-                for parameter in parameters:
-                    parameter.grad = None
-                if padded:
-                    self.source.fill(batch)
-                    self.source.build()
-                    self._run()
-                else:
-                    self.result = _detached(self.owner.step(real))
-                found.append((_tensors(self.result), [p.grad for p in parameters]))
-                restore_buffers(modules, buffers)
-            drawn = not torch.equal(torch.cuda.get_rng_state(device), state)
-        finally:
-            for module, rate in zip(dropouts, rates, strict=True):
-                module.p = rate
-            for parameter in parameters:
-                parameter.grad = None
-        (results, grads), (padded_results, padded_grads) = found
-        if not drawn:
-            for one, other in zip(results, padded_results, strict=True):
-                _same([one], [other], "result")
-            _same(grads, padded_grads, "gradient")
-        return [p for p, grad in zip(parameters, padded_grads, strict=True) if grad is not None]
-
-
 def on_gpu(device: torch.device) -> bool:
     """Whether steps on this device are captured."""
     return device.type == "cuda" and has_kernels()
@@ -311,60 +203,3 @@ def _check(network: Any) -> None:
         reason = f"global_channels={network.globals.channels}"
     if reason:
         raise InputError(f"model: {name} with {reason} cannot be captured: call the step itself.")
-
-
-@contextmanager
-def _no_optimiser() -> Iterator[None]:
-    """Refuse steps of optimisers: a captured one would keep its learning rate."""
-
-    def refuse(*_: Any) -> None:
-        raise InputError(
-            "the step calls optimizer.step(), whose learning rate a capture would keep: call it "
-            "after the captured step."
-        )
-
-    handle = register_optimizer_step_pre_hook(refuse)
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextmanager
-def _no_cast_cache() -> Iterator[None]:
-    """No cache of casts under autocast: they would not follow the weights."""
-    before = torch.is_autocast_cache_enabled()
-    torch.clear_autocast_cache()
-    torch.set_autocast_cache_enabled(False)
-    try:
-        yield
-    finally:
-        torch.set_autocast_cache_enabled(before)
-
-
-def _detached(result: Any) -> Any:
-    return tree_map_only(Tensor, Tensor.detach, result)
-
-
-def _tensors(result: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-
-
-def _same(expected: Sequence[Tensor | None], actual: Sequence[Tensor | None], what: str) -> None:
-    """Raise an error if values differ by more than rounding, all of them together."""
-    pairs = [(a, b) for a, b in zip(expected, actual, strict=True) if a is not None]
-    equal = all(b is not None and a.shape == b.shape for a, b in pairs)
-    if equal and pairs:
-        one, other = (
-            torch.cat([v.detach().flatten().double() for v in values])
-            for values in zip(*pairs, strict=True)
-        )
-        tolerance = max(_TOLERANCE.get(a.dtype, 0.0) for a, _ in pairs)
-        error, size = ((one - other).norm(), one.norm())
-        equal = bool(error <= tolerance * size + 1e-9) and not bool(other.isnan().any())
-    if not equal:
-        raise InputError(
-            f"the step cannot be captured: its {what} depends on padding nodes (a norm or pooling "
-            "of your own over nodes, or a loss of nodes?): use batch.node_mask, or call the step "
-            "itself."
-        )

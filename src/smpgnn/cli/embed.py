@@ -50,7 +50,7 @@ def embed(arguments: argparse.Namespace) -> int:
         written = embed_graphs(model, arguments.data, arguments.output)
     print(f"{written.rows} rows written to {arguments.output}")
     if written.failed:
-        print(
-            f"{written.failed} of them have no embedding: see the column '{written.columns[-1]}'."
-        )
+        lack = "has" if written.failed == 1 else "have"
+        column = written.columns[-1]
+        print(f"{written.failed} of them {lack} no embedding: see the column '{column}'.")
     return 0

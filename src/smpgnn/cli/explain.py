@@ -81,7 +81,8 @@ def explain(arguments: argparse.Namespace) -> int:
     what = "molecules" if model.reads_smiles else "graphs"
     print(f"{written.rows - written.failed} {what} explained in {arguments.output}")
     if written.failed:
-        print(f"{written.failed} others have no prediction: see the column 'error'.")
+        others = "other has" if written.failed == 1 else "others have"
+        print(f"{written.failed} {others} no prediction: see the column 'error'.")
     print(
         f"The integration error is at most {written.missed:.2g} and is part of (rest); use more "
         "--steps to reduce it."

@@ -79,17 +79,26 @@ def info(arguments: argparse.Namespace) -> int:
 
 
 def _run(path: Path) -> int:
+    from smpgnn.training.member_plan import members
     from smpgnn.training.run_folder import RunFolder
 
-    record = RunFolder(path).read_record() if path.is_dir() else {}
-    _model(path, record)
+    folder = RunFolder(path)
+    record = folder.read_record() if path.is_dir() else {}
+    found = members(folder.read_options()) if path.is_dir() and folder.config.exists() else ()
+    if not found:
+        _model(path, record)
+    elif record:
+        _model(found[0].folder(path), record, len(found))
     if not record and path.is_dir():
         print("not finished: continue with --resume")
     return 0
 
 
-def _model(path: Path, record: dict[str, Any]) -> None:
-    """Print what a model is and, if the record of its run is known, its metrics."""
+def _model(path: Path, record: dict[str, Any], members: int = 0) -> None:
+    """Print what a model is and, if the record of its run is known, its metrics.
+
+    Of a run with members, `path` is that of one of them.
+    """
     with importing():
         from smpgnn.training.saved import load_model
         from smpgnn.training.verdict import split_metrics, verdict
@@ -98,8 +107,9 @@ def _model(path: Path, record: dict[str, Any]) -> None:
     spec, network = saved.spec, saved.spec.options
     count = sum(parameter.numel() for parameter in saved.network.parameters())
     size = f"{network.num_layers} layers of width {network.hidden_channels}"
-    print(f"model       {network.model}, {size}")
-    print(f"parameters  {count:,}")
+    each = f" in each of {members} members" if members > 1 else ""
+    print(f"model       {network.model}, {size}{each}")
+    print(f"parameters  {count:,}{each}")
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
     if record and saved.task.metric_names:
@@ -111,13 +121,14 @@ def _model(path: Path, record: dict[str, Any]) -> None:
     if record.get("baseline"):
         print(verdict(record))
     if record:
-        print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
+        if not members:
+            print(f"trained     {record['epochs']} epochs, best {record['best_epoch']}")
         print(f"on          {record['device']}, {record['wall_time_s']:.0f} s")
 
 
 def _data_set(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.training.memory import probe
+        from smpgnn.training.memory_probe import probe
         from smpgnn.training.prepare import prepare
         from smpgnn.training.row_counts import count_rows
         from smpgnn.training.saved import pick_device

@@ -17,6 +17,7 @@ from smpgnn.cli.evaluate import add_evaluate
 from smpgnn.cli.explain import add_explain
 from smpgnn.cli.info import add_info
 from smpgnn.cli.predict import add_predict
+from smpgnn.cli.report import add_report
 from smpgnn.cli.serve import add_serve
 from smpgnn.cli.train import EXAMPLES, add_train
 from smpgnn.cli.tune import add_tune
@@ -36,8 +37,8 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     parser.set_defaults(parser=parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
-    using = (add_evaluate, add_predict, add_explain, add_embed, add_serve, add_info)
-    for add in (add_train, add_tune, *using, add_paper):
+    using = (add_evaluate, add_predict, add_explain, add_embed, add_serve)
+    for add in (add_train, add_tune, add_report, *using, add_info, add_paper):
         add(verbs)
     return parser
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smpgnn.training.tasks import Task
-    from smpgnn.training.train import Result
 
 _NONE = "-"
 
@@ -36,21 +35,6 @@ def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
     if task.units():
         lines.append(task.units())
     return "\n".join(lines)
-
-
-def members_table(result: Result) -> str:
-    """The metrics of a run with members."""
-    rows = {"validation, mean of members": result.validation}
-    if result.test_sd:
-        rows |= {"held-out folds, mean": result.test, "held-out folds, sd": result.test_sd}
-    elif result.test:
-        rows |= {"test, mean of members": result.test_of_members, "test, ensemble": result.test}
-    baseline = result.baseline or {}
-    if "name" in baseline:
-        what = "held-out folds" if result.test_sd else "test"
-        rows |= {f"{part}, {baseline['name']}": baseline[key]
-                 for part, key in (("validation", "validation"), (what, "test"))}  # fmt: skip
-    return metrics_table(result.saved.task, rows)
 
 
 def shown(value: float | None) -> str:

@@ -81,9 +81,9 @@ def predict(arguments: argparse.Namespace) -> int:
         written = predict_graphs(model, arguments.data, arguments.output)
     print(f"{written.rows} rows written to {arguments.output}")
     if written.failed:
-        print(
-            f"{written.failed} of them have no prediction: see the column '{written.columns[-1]}'."
-        )
+        lack = "has" if written.failed == 1 else "have"
+        column = written.columns[-1]
+        print(f"{written.failed} of them {lack} no prediction: see the column '{column}'.")
     if written.renamed:
         names = ", ".join(f"'{name}'" for name in written.renamed)
         print(f"The table already has columns of the usual names: the new columns are {names}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_options
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.metrics_table import members_table, metrics_table, shown
+from smpgnn.cli.metrics_table import metrics_table, shown
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import (
     TASKS,
@@ -153,7 +153,7 @@ def train(arguments: argparse.Namespace) -> int:
     if first:
         task = result.saved.task
         if not result.best_epoch:
-            print(members_table(result))
+            print(metrics_table(task, split_metrics(vars(result))))
             print(verdict(vars(result)), end="\n" if result.baseline else "")
             print(f"Run folder: {result.folder}")
             return 0

@@ -18,7 +18,7 @@ FEATURES = ("own", "context", "row", "both")
 #: What row j of context i holds beside node features before the first layer: the distance of j, the
 #: edge from j to i, and probabilities of random walks from i to j.
 FIRST_ROWS = ("distance", "bond", "walks")
-#: What a row receives beside the messages of SMP (docs/family.md).
+#: What a row receives beside the messages of SMP (docs/concepts/family.md).
 TERMS = ("inside", "folklore", "mirror", "product", "block-product")
 NORMS = ("batch", "layer", "none")
 #: Where the rows are normalised: before or after a layer.
@@ -56,7 +56,7 @@ class LayerOptions(Options):
         False, NETWORK, "divide the whole update by the average degree", advanced=True
     )
     terms: tuple[str, ...] = option(
-        (), NETWORK, "more terms in each layer (smp; docs/family.md)", TERMS, advanced=True
+        (), NETWORK, "more terms in each layer (smp; docs/concepts/family.md)", TERMS, advanced=True
     )
 
 

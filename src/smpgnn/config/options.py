@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from smpgnn.config.metrics import LOSSES, METRICS
 from smpgnn.config.network import NetworkOptions
@@ -103,17 +103,23 @@ class TrainOptions(Options):
         "", DATA, "folder of the benchmark data; default: SMPGNN_DATA, else a cache", advanced=True
     )
     output: str = option("", RUN, "run folder; default: runs/TASK-MODEL-TIME")
+    report: bool = option(True, RUN, "write a page about the run, report.html", advanced=True)
     logger: str = option(
         "tensorboard", RUN, "where metrics are logged, besides metrics.csv", LOGGERS, advanced=True
     )
 
+    _task: ClassVar[str] = ""
+
+    def __init_subclass__(cls, task_name: str = "") -> None:
+        cls._task = task_name
+
     @classmethod
     def task_name(cls) -> str:
-        raise NotImplementedError
+        return cls._task
 
 
 @dataclass(frozen=True)
-class CyclesOptions(TrainOptions):
+class CyclesOptions(TrainOptions, task_name="cycles"):
     """Predict whether a graph contains a cycle of length k."""
 
     k: int = option(4, DATA, "length of the cycle: 4, 6 or 8")
@@ -134,13 +140,9 @@ class CyclesOptions(TrainOptions):
     )
     epochs: int = _default("epochs", 50)
 
-    @classmethod
-    def task_name(cls) -> str:
-        return "cycles"
-
 
 @dataclass(frozen=True)
-class PropertiesOptions(TrainOptions):
+class PropertiesOptions(TrainOptions, task_name="properties"):
     """Predict three node properties and three graph properties (the benchmark of PNA)."""
 
     connected: str = option("published", DATA, "label of connectivity", ("published", "correct"))
@@ -152,10 +154,6 @@ class PropertiesOptions(TrainOptions):
     )
     epochs: int = _default("epochs", 300)
     batch_size: int = _default("batch_size", 16)
-
-    @classmethod
-    def task_name(cls) -> str:
-        return "properties"
 
 
 #: The default network for molecules: our best on ZINC with at most 105,000 parameters.
@@ -173,7 +171,7 @@ _MOLECULES = TrainOptions.network.changed(
 
 
 @dataclass(frozen=True)
-class ZincOptions(TrainOptions):
+class ZincOptions(TrainOptions, task_name="zinc"):
     """Predict the penalised logP of molecules (ZINC)."""
 
     objective: str = option(
@@ -188,13 +186,9 @@ class ZincOptions(TrainOptions):
     weight_decay: float = _default("weight_decay", 1e-4)
     epochs: int = _default("epochs", 400)
 
-    @classmethod
-    def task_name(cls) -> str:
-        return "zinc"
-
 
 @dataclass(frozen=True)
-class CountingOptions(TrainOptions):
+class CountingOptions(TrainOptions, task_name="counting"):
     """Count cycles and chordal cycles in random graphs."""
 
     substructure: str = option(
@@ -217,10 +211,6 @@ class CountingOptions(TrainOptions):
     decay_epochs: int = _default("decay_epochs", 10)
     clip: float = _default("clip", 0.0)
     keep: str = _default("keep", "last")
-
-    @classmethod
-    def task_name(cls) -> str:
-        return "counting"
 
 
 @dataclass(frozen=True)
@@ -265,7 +255,7 @@ class TableOptions(TrainOptions):
 
 
 @dataclass(frozen=True)
-class MoleculesOptions(TableOptions):
+class MoleculesOptions(TableOptions, task_name="molecules"):
     """Predict properties of molecules from a table of SMILES."""
 
     path: str = option("", DATA, "CSV, Parquet, SDF or Mol file")
@@ -295,13 +285,9 @@ class MoleculesOptions(TableOptions):
     network: NetworkOptions = nested(_MOLECULES, own_terms=True, extractor_channels=48)
     weight_decay: float = _default("weight_decay", 1e-4)
 
-    @classmethod
-    def task_name(cls) -> str:
-        return "molecules"
-
 
 @dataclass(frozen=True)
-class GraphsOptions(TableOptions):
+class GraphsOptions(TableOptions, task_name="graphs"):
     """Predict properties of your own graphs, from a file or folder."""
 
     path: str = option("", DATA, "file or folder of graphs (node-link JSON, GraphML, edge lists)")
@@ -313,10 +299,6 @@ class GraphsOptions(TableOptions):
     )  # fmt: skip
     network: NetworkOptions = nested(TableOptions.network, identifiers="neighborhood")
     batch_size: int = _default("batch_size", 32)
-
-    @classmethod
-    def task_name(cls) -> str:
-        return "graphs"
 
 
 TASKS: dict[str, type[TrainOptions]] = {

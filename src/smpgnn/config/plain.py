@@ -55,6 +55,12 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
             pairs = enumerate(zip(kinds, value, strict=True))
             return tuple(_value(kind, entry, f"{where}[{n}]") for n, (kind, entry) in pairs)
+    elif origin is dict:
+        fits = isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+        if fits:
+            return {
+                name: _value(inner[1], entry, f"{where}.{name}") for name, entry in value.items()
+            }
     elif hint is float:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         fits = fits and abs(value) < 1e300 and math.isfinite(value)

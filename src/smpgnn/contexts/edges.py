@@ -14,8 +14,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, take
-from smpgnn.ops import SparseSum, segment_max
-from smpgnn.ops.sparse import sparse_apply
+from smpgnn.ops import RowGather, SparseSum, segment_max
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +30,15 @@ class Edges:
 
     def from_senders(self, values: Tensor) -> Tensor:
         """The value of the sender of every edge, [N, C] to [E, C]."""
-        return sparse_apply(values, *self._leaving)
+        return self._leaving(values)
 
     def from_receivers(self, values: Tensor) -> Tensor:
         """The value of the receiver of every edge, [N, C] to [E, C]."""
-        return sparse_apply(values, *self._arriving)
+        return self._arriving(values)
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over the edges that arrive at every node, [E, C] to [N, C]."""
-        spread, collect = self._arriving
-        return sparse_apply(values, collect, spread)
+        return self._arriving.sums(values)
 
     def max(self, values: Tensor) -> Tensor:
         """The maximum over the edges that arrive at every node, by channel: [E, C] to [N, C].
@@ -50,7 +48,7 @@ class Edges:
         ptr, order = self.topology.edges_by_receiver
         owner = self.topology.receiver
         if not self.padded:
-            values, owner = sparse_apply(values, *self._sorted), take(owner, order)
+            values, owner = self._sorted(values), take(owner, order)
         return segment_max(values, ptr, owner, None, self.padded)
 
     @cached_property
@@ -71,24 +69,23 @@ class Edges:
         return torch.arange(self.topology.num_edges + 1, device=self.topology.device)
 
     @cached_property
-    def _leaving(self) -> tuple[SparseSum, SparseSum]:
+    def _leaving(self) -> RowGather:
         """From nodes to the edges that leave them, and back."""
-        spread = SparseSum(self._places, self.topology.sender, form="spread")
-        return spread, SparseSum(*self.topology.edges_by_sender)
+        topology = self.topology
+        given = {"by_row": topology.edges_by_sender}
+        return RowGather(topology.sender, topology.num_nodes, given=given)
 
     @cached_property
-    def _arriving(self) -> tuple[SparseSum, SparseSum]:
+    def _arriving(self) -> RowGather:
         """From nodes to the edges that arrive at them, and back."""
-        spread = SparseSum(self._places, self.topology.receiver, form="spread")
+        topology = self.topology
         form = "collect" if self.padded else ""
-        return spread, SparseSum(*self.topology.edges_by_receiver, form=form)
+        given = {"_sum": SparseSum(*topology.edges_by_receiver, form=form)}
+        return RowGather(topology.receiver, topology.num_nodes, given=given)
 
     @cached_property
-    def _sorted(self) -> tuple[SparseSum, SparseSum]:
+    def _sorted(self) -> RowGather:
         """From edges in their own order to edges sorted by receiver, and back."""
         _, order = self.topology.edges_by_receiver
-        back = torch.argsort(order)
-        return (
-            SparseSum(self._places, order, form="spread"),
-            SparseSum(self._places, back, form="spread"),
-        )
+        given = {"_sum": SparseSum(self._places, torch.argsort(order), form="spread")}
+        return RowGather(order, self.topology.num_edges, given=given)

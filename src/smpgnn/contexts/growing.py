@@ -9,55 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from smpgnn.contexts.caching import cached_property, outside_modes
+from smpgnn.contexts.caching import outside_modes
 from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import NeighborhoodRows
 from smpgnn.contexts.topology import Topology, pointer, take
 from smpgnn.errors import InputError
-from smpgnn.ops import Lift, SparseSum
-from smpgnn.ops.backend import transformed
-from smpgnn.ops.sparse import sparse_apply
-
-
-@dataclass(frozen=True, eq=False)
-class Widening:
-    """Row r of the new contexts is row source[r] of the old ones. Shape: source [P new]."""
-
-    source: Tensor
-    num_old: int
-
-    @cached_property
-    def matrices(self) -> tuple[SparseSum, SparseSum]:
-        """The matrix that copies the rows, and its transpose for the gradient."""
-        places = torch.arange(self.source.numel() + 1, device=self.source.device)
-        counts = torch.bincount(self.source, minlength=self.num_old)
-        order = torch.argsort(self.source.int(), stable=True)
-        return SparseSum(places, self.source), SparseSum(pointer(counts), order)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """[P old, C] to [P new, C]."""
-        if transformed():
-            return rows.index_select(0, self.source)
-        wide: Tensor = _Widen.apply(rows, *self.matrices)  # type: ignore[no-untyped-call]
-        return wide
-
-
-class _Widen(Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
-        ctx.matrix, ctx.transposed = matrix, transposed
-        return rows.index_select(0, matrix.index)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return sparse_apply(grad, ctx.transposed, ctx.matrix), None, None
+from smpgnn.ops import Lift, RowGather
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +27,13 @@ class LayeredIndex(ContextIndex):
     """One index per layer, with the rows that this layer needs.
 
     `topology` and `table` describe contexts that serve all layers, as in `ContextIndex`. `first`
-    has the rows of U⁽⁰⁾ and layers[l − 1] those of layer l; widenings[l − 1] maps the rows after
-    layer l − 1 to them (None: they are the same).
+    has the rows of U⁽⁰⁾ and layers[l − 1] those of layer l; widenings[l − 1] names the row after
+    layer l − 1 that each of them copies (None: they are the same).
     """
 
     first: ContextIndex
     layers: tuple[ContextIndex, ...]
-    widenings: tuple[Widening | None, ...]
+    widenings: tuple[RowGather | None, ...]
 
     @property
     def radius(self) -> int | None:
@@ -126,7 +88,7 @@ class GrowingIndex(LayeredIndex):
 
 def grow(
     topologies: Sequence[Topology], receivers: Sequence[int], graph_size: Tensor
-) -> tuple[ContextIndex, tuple[ContextIndex, ...], tuple[Widening | None, ...]]:
+) -> tuple[ContextIndex, tuple[ContextIndex, ...], tuple[RowGather | None, ...]]:
     """The rows before the first layer, those of each layer, and the widenings between them.
 
     Args:
@@ -141,7 +103,7 @@ def grow(
     table = balls.table(topologies[0], balls, graph_size, nodes, 0)
     first = ContextIndex(topologies[0], table)
     layers: list[ContextIndex] = []
-    widenings: list[Widening | None] = []
+    widenings: list[RowGather | None] = []
     grown = True
     for number, (topology, count) in enumerate(zip(topologies, receivers, strict=True), start=1):
         if layers and not grown and topology is layers[-1].topology:
@@ -260,14 +222,14 @@ class _Reach:
         balls = Balls(ptr, owner, described, take(moved, before.own))
         return cls(balls, before, moved, edge, sent, place[kept:])
 
-    def widening(self, old: NeighborhoodRows, new: NeighborhoodRows) -> Widening:
+    def widening(self, old: NeighborhoodRows, new: NeighborhoodRows) -> RowGather:
         """From the old rows to the new ones; a newly seen node copies the unseen row."""
         source = take(old.ptr[1:] - 1, new.owner)
         owner = self.before.owner
         place = torch.arange(owner.numel(), device=owner.device)
         old_row = place + take(old.ptr[: self.before.ptr.numel()] - self.before.ptr, owner)
         source[self.moved + take(new.ptr - self.balls.ptr, owner)] = old_row
-        return Widening(source, old.num_rows)
+        return RowGather(source, old.num_rows)
 
     def lift(self, table: NeighborhoodRows, topology: Topology) -> Lift:
         """Row (i, j) receives from row (k, j) of its neighbour k, or from the unseen row of k."""

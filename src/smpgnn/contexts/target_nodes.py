@@ -41,7 +41,7 @@ class TargetIndex(LayeredIndex):
     def check_level(self, level: str) -> None:
         if level != "node":
             raise InputError(
-                "index is of target nodes, which say nothing of whole graphs: use a network with "
+                "index covers target nodes only, not whole graphs: use a network with "
                 "level='node', or call this one on whole graphs."
             )
 

@@ -41,9 +41,11 @@ def counting_splits(
     `counting/graphs.npz` in `data_dir` or in the folder SMPGNN_DATA.
     """
     if substructure not in SUBSTRUCTURES:
-        raise InputError(f"substructure is {substructure!r}: take {', '.join(SUBSTRUCTURES)}.")
+        raise InputError(
+            f"substructure is {substructure!r}, but must be one of {', '.join(SUBSTRUCTURES)}."
+        )
     if level not in LEVELS:
-        raise InputError(f"level is {level!r}: take {' or '.join(LEVELS)}.")
+        raise InputError(f"level is {level!r}, but must be {' or '.join(LEVELS)}.")
     if level == "node" and substructure not in CYCLES:
         raise InputError(f"substructure is {substructure!r}: nodes have counts of cycles only.")
     store, split = read_graphs(benchmark_file("counting", "graphs.npz", _SOURCE, data_dir))
@@ -110,7 +112,7 @@ class _Adjacency:
     def cycles(self, size: int) -> Iterator[Counts]:
         """All cycles of so many nodes, each once, in parts: node numbers [K, size].
 
-        A cycle starts at its smallest node and goes on to the smaller one of its neighbours there.
+        A cycle starts at its smallest node and continues to the smaller one of its neighbours.
         Paths grow by one node at a time, and end when too far from their start to return.
         """
         near = self._within(size // 2)

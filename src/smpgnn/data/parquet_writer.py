@@ -1,21 +1,20 @@
-"""Write Parquet files atomically: a file is complete or absent."""
+"""Write Parquet files atomically."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from smpgnn.data.table_writer import AtomicTableWriter
 from smpgnn.errors import readable
-from smpgnn.files import Replacement
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class AtomicParquetWriter:
-    """A context manager that appends frames to a Parquet file, as `AtomicCsvWriter` does.
+class AtomicParquetWriter(AtomicTableWriter):
+    """Writes Parquet.
 
     Args:
         path: of the file.
@@ -26,38 +25,22 @@ class AtomicParquetWriter:
     def __init__(self, path: str | Path, columns: Sequence[str], texts: Sequence[str]) -> None:
         import pyarrow as pa
 
-        self.path, self.columns, self.texts = Path(path), list(columns), {*texts}
+        super().__init__(path, columns)
+        self.texts = {*texts}
         kinds = (pa.string() if name in self.texts else pa.float32() for name in self.columns)
         names = [readable(name) for name in self.columns]
         self._schema: Any = pa.schema(list(zip(names, kinds, strict=True)))
-        self._writer: Any = None
 
-    def __enter__(self) -> Self:
+    def open(self, part: Path) -> None:
         import pyarrow.parquet as pq
 
-        self._new = Replacement(self.path)
-        with contextlib.ExitStack() as on_failure, self._new.reported():
-            on_failure.callback(self._discard)
-            self._writer = pq.ParquetWriter(self._new.part, self._schema)
-            on_failure.pop_all()
-        return self
+        self._stream = pq.ParquetWriter(part, self._schema)
 
-    def write(self, frame: pd.DataFrame) -> None:
-        """Append the writer's columns of `frame`."""
+    def append(self, frame: pd.DataFrame) -> None:
         import pyarrow as pa
 
         arrays = [self._array(frame[name], name) for name in self.columns]
-        with self._new.reported():
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                with self._new.reported():
-                    self._writer.close()
-                self._new.commit()
-        finally:
-            self._discard()
+        self._stream.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
 
     def _array(self, column: pd.Series[Any], name: str) -> Any:
         import pyarrow as pa
@@ -67,10 +50,3 @@ class AtomicParquetWriter:
         missing = column.isna().to_numpy()
         cells = zip(column.tolist(), missing, strict=True)
         return pa.array([None if gap else readable(str(v)) for v, gap in cells], pa.string())
-
-    def _discard(self) -> None:
-        # Closing writes the end of the file, which fails again on a full disk.
-        with contextlib.suppress(OSError):
-            if self._writer is not None:
-                self._writer.close()
-        self._new.discard()

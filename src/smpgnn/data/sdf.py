@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from smpgnn.data.tables import free_names
-from smpgnn.data.text_tables import MAX_CHUNK, MAX_LINE
+from smpgnn.data.text_tables import MAX_LINE, Cells, frames
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,30 +48,17 @@ class SdfTable:
 
     def chunks(self, columns: tuple[str, ...], rows: int) -> Iterator[pd.DataFrame]:
         """These columns in frames of at most `rows` rows."""
-        import pandas as pd
+        yield from frames(self._rows(columns), columns, rows, "record")
 
+    def _rows(self, columns: tuple[str, ...]) -> Iterator[tuple[int, Cells]]:
+        """The cells of each record, with its number."""
         renamed = dict(zip(self._properties, self.names[-len(self._properties) :], strict=False))
-        found: list[list[str | None]] = []
-        numbers: list[int] = []
-        characters = 0
-
-        def frame() -> pd.DataFrame:
-            index = pd.Index(numbers, name="record")
-            return pd.DataFrame(found, columns=list(columns), index=index, dtype="string")
-
         for number, lines in self._records():
             values: dict[str, str] = {"title": lines[0].strip()}
             values |= {renamed[name]: value for name, value in _properties(lines)}
             if SMILES in columns:
                 values[SMILES] = _smiles(lines)
-            found.append([values.get(name) or None for name in columns])
-            numbers.append(number)
-            characters += sum(map(len, values.values()))
-            if len(found) == rows or characters > MAX_CHUNK:
-                yield frame()
-                found, numbers, characters = [], [], 0
-        if found:
-            yield frame()
+            yield number, [values.get(name) or None for name in columns]
 
     def _open(self) -> IO[str]:
         if self._zipped:

@@ -13,8 +13,11 @@ from torch import Tensor
 
 from smpgnn.errors import InputError
 
-#: Fields of a store with one row per node, edge or graph.
-_ROWS = ("x", "edge_attr", "y", "y_node", "weight", "side", "u")
+#: What the rows of the fields of a store belong to.
+_ROWS = {
+    "x": "node", "edge_attr": "edge", "y": "graph", "y_node": "node", "weight": "graph",
+    "side": "graph", "u": "graph",
+}  # fmt: skip
 Sizes = Tensor | NDArray[np.integer[Any]] | Sequence[int]
 
 
@@ -73,24 +76,18 @@ class GraphStore:
 
     def __post_init__(self) -> None:
         nodes, edges, graphs = int(self.node_ptr[-1]), int(self.edge_ptr[-1]), len(self)
-        expected = {
+        counts = {"node": nodes, "edge": edges, "graph": graphs}
+        expected = {name: (getattr(self, name), 0, counts[of]) for name, of in _ROWS.items()}
+        expected |= {
             "edge_ptr": (self.edge_ptr, 0, graphs + 1),
             "edge_index": (self.edge_index, 1, edges),
-            "x": (self.x, 0, nodes),
-            "edge_attr": (self.edge_attr, 0, edges),
-            "y": (self.y, 0, graphs),
-            "y_node": (self.y_node, 0, nodes),
-            "weight": (self.weight, 0, graphs),
-            "side": (self.side, 0, graphs),
-            "u": (self.u, 0, graphs),
         }
         for name, (value, dim, size) in expected.items():
             if value is not None and value.size(dim) != size:
                 raise InputError(
                     f"GraphStore: {name} has {value.size(dim)} entries instead of {size}."
                 )
-            flat = name in ("edge_ptr", "edge_index")
-            if not flat and value is not None and value.dim() != 2:
+            if name in _ROWS and value is not None and value.dim() != 2:
                 raise InputError(f"GraphStore: {name} must have two dimensions, not {value.dim()}.")
 
     def __len__(self) -> int:
@@ -118,17 +115,12 @@ class GraphStore:
         index = torch.as_tensor(graphs, dtype=torch.long, device=self.device)
         node_ptr, nodes = _expand(self.node_ptr, index)
         edge_ptr, edges = _expand(self.edge_ptr, index)
+        rows = {"node": nodes, "edge": edges, "graph": index}
         return GraphStore(
-            node_ptr=node_ptr,
-            edge_ptr=edge_ptr,
-            edge_index=self.edge_index[:, edges],
-            x=_take(self.x, nodes),
-            edge_attr=_take(self.edge_attr, edges),
-            y=_take(self.y, index),
-            y_node=_take(self.y_node, nodes),
-            weight=_take(self.weight, index),
-            side=_take(self.side, index),
-            u=_take(self.u, index),
+            node_ptr,
+            edge_ptr,
+            self.edge_index[:, edges],
+            **{name: _take(getattr(self, name), rows[of]) for name, of in _ROWS.items()},
         )
 
     def batch(self, graphs: Tensor | Sequence[int] | None = None) -> GraphBatch:
@@ -139,18 +131,11 @@ class GraphStore:
         shift = part.node_ptr[:-1].repeat_interleave(
             part.num_edges, output_size=part.edge_index.size(1)
         )
-        return GraphBatch(
-            x=None if part.x is None else part.x.to(torch.float32),
-            edge_index=part.edge_index.to(torch.long) + shift,
-            edge_attr=None if part.edge_attr is None else part.edge_attr.to(torch.float32),
-            batch=batch,
-            num_graphs=len(part),
-            y=part.y,
-            y_node=part.y_node,
-            weight=part.weight,
-            side=part.side,
-            u=None if part.u is None else part.u.to(torch.float32),
-        )
+        given = {name: getattr(part, name) for name in _ROWS}
+        for name in ("x", "edge_attr", "u"):
+            given[name] = None if given[name] is None else given[name].to(torch.float32)
+        edge_index = part.edge_index.to(torch.long) + shift
+        return GraphBatch(edge_index=edge_index, batch=batch, num_graphs=len(part), **given)
 
     @classmethod
     def of_sizes(cls, num_nodes: Sizes, num_edges: Sizes, **tensors: Tensor | None) -> GraphStore:

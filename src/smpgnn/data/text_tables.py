@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -24,6 +24,34 @@ MAX_LINE = 1 << 24
 MAX_CHUNK = 1 << 26
 # Exceptions for files that are not (complete) text.
 _UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
+
+
+#: The cells of a row; None if empty.
+Cells = list[str | None]
+
+
+def frames(
+    rows: Iterable[tuple[int, Cells]], columns: tuple[str, ...], most: int, index: str
+) -> Iterator[pd.DataFrame]:
+    """Numbered rows in frames of at most `most` rows and about `MAX_CHUNK` characters."""
+    import pandas as pd
+
+    found: list[tuple[int, Cells]] = []
+    characters = 0
+
+    def frame() -> pd.DataFrame:
+        numbers, cells = zip(*found, strict=True)
+        places = pd.Index(numbers, name=index)
+        return pd.DataFrame(cells, columns=list(columns), index=places, dtype="string")
+
+    for row in rows:
+        found.append(row)
+        characters += sum(len(cell) for cell in row[1] if cell)
+        if len(found) == most or characters > MAX_CHUNK:
+            yield frame()
+            found, characters = [], 0
+    if found:
+        yield frame()
 
 
 class TextTable:
@@ -59,34 +87,21 @@ class TextTable:
 
     def chunks(self, columns: tuple[str, ...], rows: int) -> Iterator[pd.DataFrame]:
         """These columns in frames of at most `rows` rows, indexed by line."""
-        import pandas as pd
-
         positions = [self.names.index(name) for name in columns]
-        found: list[list[str | None]] = []
-        lines: list[int] = []
-        characters = 0
-
-        def frame() -> pd.DataFrame:
-            index = pd.Index(lines, name="line")
-            return pd.DataFrame(found, columns=list(columns), index=index, dtype="string")
-
         with self._open() as stream:
-            records = self._records(stream, self.separator)
-            next(records)
-            for line, record in records:
-                if len(record) != len(self.names):
-                    raise InputError(
-                        f"{self.file}, line {line}: {len(record)} cells, but the header has "
-                        f"{len(self.names)}: fix the line (quote cells that contain the separator)."
-                    )
-                found.append([record[position] or None for position in positions])
-                lines.append(line)
-                characters += sum(map(len, record))
-                if len(found) == rows or characters > MAX_CHUNK:
-                    yield frame()
-                    found, lines, characters = [], [], 0
-        if found:
-            yield frame()
+            yield from frames(self._rows(stream, positions), columns, rows, "line")
+
+    def _rows(self, stream: IO[str], positions: list[int]) -> Iterator[tuple[int, Cells]]:
+        """The cells at these positions of each record, with its line."""
+        records = self._records(stream, self.separator)
+        next(records)
+        for line, record in records:
+            if len(record) != len(self.names):
+                raise InputError(
+                    f"{self.file}, line {line}: {len(record)} cells, but the header has "
+                    f"{len(self.names)}: fix the line (quote cells that contain the separator)."
+                )
+            yield line, [record[position] or None for position in positions]
 
     def _open(self) -> IO[str]:
         if self._zipped:

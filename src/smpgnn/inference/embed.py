@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference.pieces import in_pieces
-from smpgnn.inference.predict import Model, Written, batch_rows, table_of, with_index_of
+from smpgnn.inference.predict import (
+    Model,
+    Written,
+    batch_rows,
+    input_columns,
+    table_of,
+    with_index_of,
+)
 from smpgnn.training.network import run_network
 
 if TYPE_CHECKING:
@@ -106,11 +113,11 @@ def embed_table(
     """
     import pandas as pd
 
-    from smpgnn.data.tables import free_names, require_columns, stream_table, table_columns
+    from smpgnn.data.tables import free_names, stream_table
 
-    model, names = _single(model), table_columns(path, separator=separator)
-    column, *_ = needed = model.table_columns(smiles_column, path)
-    require_columns(needed, names, path)
+    model = _single(model)
+    _, needed = input_columns(model, path, smiles_column, separator)
+    column, *_ = needed
     usual = embedding_columns(model)
     new = free_names(usual, [column])
     rows = failed = 0

@@ -12,7 +12,7 @@ from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError, readable
 from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.explain import Contributions, explain_store, explained, mean_contributions
-from smpgnn.inference.predict import table_of
+from smpgnn.inference.predict import input_columns, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +131,8 @@ def explain_table(
     from smpgnn.data.tables import stream_table
 
     scores = _score_columns(model)
-    column, *_ = needed = model.table_columns(smiles_column, path)
+    _, needed = input_columns(model, path, smiles_column, separator)
+    column, *_ = needed
     before = _molecule_columns(column)
     columns = [*before, *scores, "error"]
     if columns.count(column) > 1:

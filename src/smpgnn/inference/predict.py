@@ -306,6 +306,23 @@ class Model:
         return self.descriptors.add(found, len(smiles), table) if len(self.descriptors) else found
 
 
+def input_columns(
+    model: Model, path: str | Path, smiles_column: str | None, separator: str | None
+) -> tuple[list[str], list[str]]:
+    """The columns of a table, and those that predictions read, which it must have."""
+    from smpgnn.data.tables import listing, require_columns, table_columns
+
+    names = table_columns(path, separator=separator)
+    needed = model.table_columns(smiles_column, path)
+    if smiles_column is None and needed[0] not in names:
+        raise InputError(
+            f"{path} has no column '{needed[0]}', from which the model read its SMILES: name that "
+            f"of this table with --smiles-column; its columns are {listing(names)}."
+        )
+    require_columns(needed, names, path)
+    return list(names), needed
+
+
 def predict_table(
     model: Model,
     path: str | Path,
@@ -324,11 +341,9 @@ def predict_table(
     import pandas as pd
 
     from smpgnn.data.table_writer import AtomicCsvWriter
-    from smpgnn.data.tables import free_names, require_columns, stream_table, table_columns
+    from smpgnn.data.tables import free_names, stream_table
 
-    names = table_columns(path, separator=separator)
-    needed = model.table_columns(smiles_column, path)
-    require_columns(needed, names, path)
+    names, needed = input_columns(model, path, smiles_column, separator)
     columns = model.all_columns
     new = free_names(columns, names)
     rows = failed = 0

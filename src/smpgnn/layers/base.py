@@ -99,11 +99,14 @@ class SMPLayer(nn.Module):
         """The layer as the equation defines it, edge by edge; `forward` may be faster."""
         self.check(context, index, edge_attr)
         context = self.prepare(context, index)
-        layout, receiver, sender = index.by_edge
-        u_i = LocalContext(context.rows.index_select(0, receiver), layout)
-        u_j = LocalContext(context.rows.index_select(0, sender), layout)
-        messages = self.message(u_i, u_j, edge_attr)
+        messages = self.message(*self.ends(context, index), edge_attr)
         return self.update(context, self.aggregate(messages, index), index)
+
+    def ends(self, context: LocalContext, index: ContextIndex) -> tuple[LocalContext, LocalContext]:
+        """The contexts of the receiver and of the sender of each edge, with the receiver's rows."""
+        layout, *rows = index.by_edge
+        u_i, u_j = (LocalContext(context.rows.index_select(0, r), layout) for r in rows)
+        return u_i, u_j
 
     def check(self, context: LocalContext, index: ContextIndex, edge_attr: Tensor | None) -> None:
         """Raise an error if the contexts or edge features do not belong to the index."""

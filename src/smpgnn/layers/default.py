@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -50,16 +50,8 @@ class DefaultSMPLayer(SetMapLayer):
         "message_residual", "update_residual", "divide_update",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        edge_channels: int = 0,
-        options: LayerOptions | None = None,
-        **changes: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels, edge_channels, options, **changes)
-        width, towers = out_channels, self.options.towers
+    def add_maps(self, options: LayerOptions) -> None:
+        width, towers, edge_channels = self.out_channels, options.towers, self.edge_channels
         self.message_receiver = TowerLinear(width, width, towers)
         self.message_sender = TowerLinear(width, width, towers, bias=False)
         self.message_edge = TowerLinear(edge_channels, width, bias=False) if edge_channels else None

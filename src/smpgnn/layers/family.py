@@ -1,8 +1,8 @@
-"""The default layer with more terms: the family of networks on the same rows (docs/family.md)."""
+"""The default layer with more terms: the family on the same rows (docs/concepts/family.md)."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -42,23 +42,16 @@ class FamilySMPLayer(DefaultSMPLayer):
 
     option_names: ClassVar[tuple[str, ...]] = (*DefaultSMPLayer.option_names, "terms")
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        edge_channels: int = 0,
-        options: LayerOptions | None = None,
-        **changes: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels, edge_channels, options, **changes)
-        terms, width, towers = self.options.terms, out_channels, self.options.towers
-        if self.options.divide_update:
+    def add_maps(self, options: LayerOptions) -> None:
+        super().add_maps(options)
+        terms, width, towers = options.terms, self.out_channels, options.towers
+        if options.divide_update:
             raise InputError("terms does not go with divide_update: leave one of them out.")
         folklore = "folklore" in terms
         self.message_arc = TowerLinear(width, width, towers, bias=False) if folklore else None
         parts: dict[str, nn.Module] = {}
         if "inside" in terms:
-            parts["inside"] = Inside(width, edge_channels, towers, folklore)
+            parts["inside"] = Inside(width, self.edge_channels, towers, folklore)
         if "mirror" in terms:
             parts["mirror"] = Mirror(width, towers)
         for name in ("product", "block-product"):
@@ -92,10 +85,8 @@ class FamilySMPLayer(DefaultSMPLayer):
     ) -> LocalContext:
         self.check(context, index, edge_attr)
         context = self.prepare(context, index)
-        layout, receiver, sender = index.by_edge
-        u_i = LocalContext(context.rows.index_select(0, receiver), layout)
-        u_j = LocalContext(context.rows.index_select(0, sender), layout)
-        messages = self.joined_message(u_i, u_j, self.edge_terms(context.rows, edge_attr, index))
+        edge = self.edge_terms(context.rows, edge_attr, index)
+        messages = self.joined_message(*self.ends(context, index), edge)
         new = self.update(context, self.aggregate(messages, index), index)
         return new.with_rows(self._with_parts(new.rows, context.rows, edge_attr, index))
 
@@ -116,7 +107,15 @@ class FamilySMPLayer(DefaultSMPLayer):
         return new
 
 
-class Inside(nn.Module):
+class Term(nn.Module):
+    """What a row receives beside the messages of SMP, [P, C] to [P, C]."""
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            module.reset_parameters()  # type: ignore[operator]
+
+
+class Inside(Term):
     r"""Messages between the rows of one context (subgraph networks: SSWL).
 
     .. math::
@@ -145,10 +144,6 @@ class Inside(nn.Module):
         self.messages = TowerLinear(channels, channels, bias=False)
         self.out = TowerLinear(channels, channels)
 
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            module.reset_parameters()  # type: ignore[operator]
-
     def forward(self, rows: Tensor, edge_attr: Tensor | None, links: Links) -> Tensor:
         edge: Tensor | None = None if self.edge is None else self.edge(edge_attr)
         if self.arc is not None:
@@ -159,7 +154,7 @@ class Inside(nn.Module):
         return out
 
 
-class Mirror(nn.Module):
+class Mirror(Term):
     r"""What the described node knows: :math:`U_j[i] W_t + U_j[j] W_d` for row j of context i.
 
     For a far row both are the far row itself. If j does not see i, its far row stands for U_j[i].
@@ -172,16 +167,12 @@ class Mirror(nn.Module):
         self.transposed = TowerLinear(channels, channels, towers, bias=False)
         self.diagonal = TowerLinear(channels, channels, towers, bias=False)
 
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            module.reset_parameters()  # type: ignore[operator]
-
     def forward(self, rows: Tensor, edge_attr: Tensor | None, links: Links) -> Tensor:
         out: Tensor = self.transposed(links.mirror(rows)) + self.diagonal(links.diagonal(rows))
         return out
 
 
-class Product(nn.Module):
+class Product(Term):
     r"""Products of rows (2-FWL, PPGN), over all nodes k or those in a common biconnected block.
 
     .. math::
@@ -204,10 +195,6 @@ class Product(nn.Module):
         self.left = TowerLinear(channels, channels, towers, bias=False)
         self.right = TowerLinear(channels, channels, towers, bias=False)
         self.out = TowerLinear(channels, channels, bias=False)
-
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            module.reset_parameters()  # type: ignore[operator]
 
     def forward(self, rows: Tensor, edge_attr: Tensor | None, links: Links) -> Tensor:
         left, right = self.left(rows), self.right(rows)

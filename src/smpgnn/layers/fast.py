@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -37,23 +37,15 @@ class FastSMPLayer(SetMapLayer):
         "divide_update",
     )
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        edge_channels: int = 0,
-        options: LayerOptions | None = None,
-        **changes: Any,
-    ) -> None:
-        if edge_channels:
+    def add_maps(self, options: LayerOptions) -> None:
+        if self.edge_channels:
             raise InputError(
-                f"edge_channels={edge_channels}: Fast SMP takes no edge features; "
+                f"edge_channels={self.edge_channels}: Fast SMP takes no edge features; "
                 "use the default layer."
             )
-        super().__init__(in_channels, out_channels, edge_channels, options, **changes)
-        towers = self.options.towers
-        self.w4 = TowerLinear(out_channels, out_channels, towers, bias=False)
-        self.w5 = TowerLinear(out_channels, out_channels, towers, bias=False)
+        width, towers = self.out_channels, options.towers
+        self.w4 = TowerLinear(width, width, towers, bias=False)
+        self.w5 = TowerLinear(width, width, towers, bias=False)
 
     def message(self, u_i: LocalContext, u_j: LocalContext, y_ij: Tensor | None) -> LocalContext:
         return u_j.with_rows(u_j.rows + self.w4(u_i.rows) * self.w5(u_j.rows))

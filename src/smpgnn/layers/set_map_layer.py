@@ -47,6 +47,11 @@ class SetMapLayer(SMPLayer):
         towers = options.towers if in_channels % options.towers == 0 else 1
         first_map = set_map_type(self.first_map, options.set_terms, options.own_terms)
         self.set_map = first_map(in_channels, out_channels, towers, options.set_scale)
+        self.add_maps(options)
+
+    def add_maps(self, options: LayerOptions) -> None:
+        """Add the maps after the set map; called by the constructor."""
+        raise NotImplementedError
 
     def reset_parameters(self) -> None:
         for module in self.children():

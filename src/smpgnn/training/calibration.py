@@ -14,7 +14,7 @@ from smpgnn.checksums import read_json, to_json
 from smpgnn.config.plain import from_plain
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
-from smpgnn.training.intervals import LEVEL, Intervals, Values, constant, fit_intervals, narrowest
+from smpgnn.training.intervals import LEVEL, Intervals, Values, fit_intervals, narrowest
 from smpgnn.training.probabilities import (
     METHODS,
     Calibrator,
@@ -170,7 +170,7 @@ def _about_numbers(
         return about
     about["level"] = LEVEL
     about["mean_width"] = 2 * float(fitted.half_width(LEVEL, spread).mean())
-    about["constant_width"] = 2 * constant(fitted.name, residual).quantile(LEVEL)
+    about["constant_width"] = 2 * fit_intervals(fitted.name, residual).quantile(LEVEL)
     if test is not None:
         inside = np.abs(test[0]) <= fitted.half_width(LEVEL, test[1])
         about |= {"test_rows": len(inside), "test_coverage": float(inside.mean())}

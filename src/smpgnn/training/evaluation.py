@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,8 +50,7 @@ def evaluate_store(
         keep(out, batch)
     if known == 0:
         raise InputError("the evaluation data have no known target: fill the target column.")
-    values = {name: float(value) for name, value in task.results(metrics).items()}
-    return {name: value for name, value in values.items() if not math.isnan(value)}
+    return task.defined(metrics)
 
 
 def outputs_of(
@@ -83,9 +81,7 @@ class TestPredictions:
         self.rows += [[*targets, *predicted] for targets, predicted in pairs]
 
     def frame(self, prepared: Prepared) -> pd.DataFrame:
-        """One row per test row (or node): its number, targets and predictions."""
-        import pandas as pd
-
+        """One row per test row (or node): its number, SMILES, targets and predictions."""
         whole, test, rows = prepared.split_table(), prepared.splits.test, self.rows
         assert isinstance(whole, SplitTable)  # folds are shown by their members
         table = whole.of("test")
@@ -93,16 +89,33 @@ class TestPredictions:
             rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
         elif self.task.node_outputs and not self.task.graph_outputs:
             table = table.with_nodes(test.num_nodes)
-        numbers = table.frame()[["row"] if table.node is None else ["row", "node"]]
-        taken = {"row", "node", *self.task.columns()}
-        names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
-        values = pd.DataFrame(rows, columns=[*names, *self.task.columns()])
-        # as many digits as float32 has
-        floats = values.select_dtypes("float64").columns
-        values = values.astype(dict.fromkeys(floats, "float32"))
-        for name, column in values.items():
-            if column.dtype == object:  # numbers and bounds
-                short = [np.float32(v) if isinstance(v, float) else v for v in column]
-                values[name] = pd.Series(short, dtype=object)
-        frame: pd.DataFrame = pd.concat([numbers, values], axis=1)
-        return frame
+        return prediction_table(self.task, table, self.task.columns(), rows, prepared.smiles)
+
+
+def prediction_table(
+    task: Task,
+    table: SplitTable,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    smiles: Sequence[str],
+) -> pd.DataFrame:
+    """One line for each row (or node) of `table`: its number, SMILES, targets and predictions.
+
+    `rows` has the targets and the values of `columns`; they get as many digits as float32 has.
+    `smiles` are those of all rows of a table of molecules.
+    """
+    import pandas as pd
+
+    taken = {"row", "node", "smiles", *columns}
+    names = [f"target_{name}" if name in taken else name for name in task.target_names()]
+    values = pd.DataFrame(rows, columns=[*names, *columns])
+    values = values.astype(dict.fromkeys(values.select_dtypes("float64").columns, "float32"))
+    for name, column in values.items():
+        if column.dtype == object:  # numbers and bounds
+            short = [np.float32(v) if isinstance(v, float) else v for v in column]
+            values[name] = pd.Series(short, dtype=object)
+    numbers = table.frame().drop(columns="split")
+    if smiles:
+        numbers.insert(1, "smiles", [smiles[row] for row in table.row.tolist()])
+    frame: pd.DataFrame = pd.concat([numbers, values], axis=1)
+    return frame

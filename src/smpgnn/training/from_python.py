@@ -79,7 +79,7 @@ def prepare_python(
     if pieces is None and data is None:
         return graphs(options, saved, own=own, labels=labels)
     if labels is not None:
-        raise InputError("labels: is for graph files: set y of each graph instead.")
+        raise InputError("labels: applies to graph files only: set y of each graph instead.")
     if pieces is None:
         items = _graphs(data, "data")
     else:
@@ -201,7 +201,9 @@ def _concat(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _graphs(value: Any, name: str) -> list[Any]:
     """The graphs of a list, data set or single graph."""
-    if hasattr(value, "edge_index") and not isinstance(value, Sequence):
+    from torch_geometric.data import Dataset  # has all attributes of its graphs, too
+
+    if hasattr(value, "edge_index") and not isinstance(value, Sequence | Dataset):
         return [value]
     if isinstance(value, str | Path) or not hasattr(value, "__iter__"):
         raise InputError(

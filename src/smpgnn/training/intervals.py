@@ -70,14 +70,14 @@ def difficulty(spread: Values, floor: float | None) -> Values:
     return np.ones_like(spread) if floor is None else spread + floor
 
 
-def constant(name: str, residual: Values) -> Intervals:
-    """Intervals of constant width, from the residuals [n] of calibration rows."""
-    return Intervals(name, tuple(np.sort(np.abs(residual)).tolist()))
+def fit_intervals(
+    name: str, residual: Values, spread: Values | None = None, floor: float | None = None
+) -> Intervals:
+    """Intervals from the residuals and spreads of calibration rows, both [n].
 
-
-def normalised(name: str, residual: Values, spread: Values, floor: float) -> Intervals:
-    """Intervals whose width grows with the spread; both [n]."""
-    scores = np.sort(np.abs(residual) / difficulty(spread, floor))
+    With a `floor` (see `narrowest`) their width grows with the spread; otherwise it is constant.
+    """
+    scores = np.sort(np.abs(residual) / difficulty(residual if spread is None else spread, floor))
     return Intervals(name, tuple(scores.tolist()), floor)
 
 
@@ -88,19 +88,12 @@ def narrowest(residual: Values, spread: Values) -> float | None:
     single model. Rows that also calibrate the intervals would make these too narrow, by as much as
     the choice adapts to them.
     """
-    plain = constant("", residual)
+    plain = fit_intervals("", residual)
     if not np.isfinite(spread).all() or not spread.any() or plain.rank(LEVEL) > len(residual):
         return None
     widths: dict[float | None, float] = {None: plain.quantile(LEVEL)}
     for share in _FLOORS:
         floor = share * float(spread.mean())
-        fitted = normalised("", residual, spread, floor)
+        fitted = fit_intervals("", residual, spread, floor)
         widths[floor] = float(fitted.half_width(LEVEL, spread).mean())
     return min(widths, key=lambda floor: widths[floor])
-
-
-def fit_intervals(name: str, residual: Values, spread: Values, floor: float | None) -> Intervals:
-    """Intervals from calibration rows, with a floor that was chosen by `narrowest`."""
-    if floor is None:
-        return constant(name, residual)
-    return normalised(name, residual, spread, floor)

@@ -13,7 +13,9 @@ from smpgnn.errors import InputError
 #: The folder of the members' run folders inside that of the run.
 MEMBERS = "members"
 #: What a member does not inherit from its run.
-_ALONE: dict[str, Any] = {"folds": 0, "repeats": 1, "ensemble": 1, "calibration": 0.0, "jobs": 0}
+_ALONE: dict[str, Any] = {
+    "folds": 0, "repeats": 1, "ensemble": 1, "calibration": 0.0, "jobs": 0, "report": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,41 +1,29 @@
-"""The results of a run with members: held-out predictions, their metrics, and the calibration."""
+"""The results of a run with members: their metrics together, and the calibration."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from smpgnn.config.options import TableOptions
-from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.training.baseline import joined_baseline
-from smpgnn.training.calibration import Calibration, HeldOut, calibrate
+from smpgnn.training.calibration import Calibration, calibrate
 from smpgnn.training.domain import TestErrors, write_domain_of_members
-from smpgnn.training.ensemble import Ensemble, Shown, categories_of, spread
-from smpgnn.training.evaluation import outputs_of
-from smpgnn.training.fold_table import FoldTable
-from smpgnn.training.intervals import LEVEL
-from smpgnn.training.member_plan import Member, members
+from smpgnn.training.ensemble import Ensemble
+from smpgnn.training.member_plan import members
 from smpgnn.training.prepare import Prepared
-from smpgnn.training.provenance import commit, device_name, versions
-from smpgnn.training.run_data import CALIBRATION, SplitTable
+from smpgnn.training.provenance import origin
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, load_model
-from smpgnn.training.tasks import OneLevelTask, Task
-from smpgnn.training.tasks.quantities import numbers, output_of, quantities
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-Metrics = dict[str, float]
+from smpgnn.training.tasks.quantities import output_of
+from smpgnn.training.unseen import Metrics, Predictions, predict_unseen, splits_of
 
 
 def load_members(folder: str | Path, options: TableOptions) -> tuple[SavedModel, ...]:
@@ -55,180 +43,6 @@ def joined(found: Sequence[SavedModel], folder: str | Path, options: TableOption
     groups = [one.group for one in members(options)]
     network = Ensemble(found, groups, Calibration.load(Path(folder)))
     return SavedModel(network.eval(), found[0].spec, found[0].task, found[0].source)
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """What each member predicts for the rows that it never saw.
-
-    Members of a single split also predict its validation rows, on which they were chosen.
-
-    Shapes: values [M, N, Q] for all graphs (or nodes), NaN for all other rows; `test`, `validation`
-    and `calibration` are positions in N.
-    """
-
-    task: Task
-    store: GraphStore
-    members: tuple[Member, ...]
-    values: Tensor
-    test: dict[tuple[int, int], Tensor]
-    validation: Tensor
-    calibration: Tensor
-    table: SplitTable  # of all test rows
-    position: Tensor  # of these rows in N
-
-    def held_out(self, position: Tensor, calibration: Calibration) -> HeldOut:
-        """Mean and spread over the members that never saw the rows; probabilities calibrated."""
-        values = self.values[:, position]
-        groups = [one.group for one in self.members]
-        mean = calibration.calibrated(self.task, values.nanmean(0))
-        return HeldOut(mean, spread(values, groups), self.target(position))
-
-    def target(self, position: Tensor) -> Tensor:
-        """The targets of these rows in the units of the quantities, [R, T]; bounds are NaN."""
-        assert isinstance(self.task, OneLevelTask)
-        return self.task.exact(self.batch(position)).cpu()
-
-    def batch(self, position: Tensor) -> GraphBatch:
-        """A batch with the targets of these rows only."""
-        known = {entry.name for entry in fields(GraphBatch)}
-        given = {
-            entry.name: value[position]
-            for entry in fields(self.store)
-            if entry.name in known - {"x", "edge_index", "edge_attr"}
-            and isinstance(value := getattr(self.store, entry.name), Tensor)
-            and len(value) == self.values.size(1)
-        }
-        empty = torch.zeros(0, dtype=torch.long)
-        return GraphBatch(None, empty.view(2, 0), None, empty, len(position), **given)
-
-    def metrics(self, mean: Tensor, position: Tensor) -> Metrics:
-        """The metrics of quantities [R, Q] on these rows."""
-        collected = self.task.metrics()
-        self.task.update(collected, output_of(self.task, mean), self.batch(position))
-        values = {name: float(v) for name, v in self.task.results(collected).items()}
-        return {name: value for name, value in values.items() if not math.isnan(value)}
-
-    def of_groups(self) -> list[Metrics]:
-        """The metrics on the test rows of each group of members, of their mean."""
-        return [
-            self.metrics(self.values[self._in(group)][:, rows].mean(0), rows)
-            for group, rows in self.test.items()
-        ]
-
-    def of_members(self) -> list[Metrics]:
-        """The metrics of each member alone on its test rows."""
-        return [
-            self.metrics(own[self.test[one.group]], self.test[one.group])
-            for one, own in zip(self.members, self.values, strict=True)
-        ]
-
-    def _in(self, group: tuple[int, int]) -> list[int]:
-        return [number for number, one in enumerate(self.members) if one.group == group]
-
-    def frame(self, rows: HeldOut, calibration: Calibration) -> pd.DataFrame:
-        """A line for each test row: its number, targets, and predictions of unseen rows."""
-        import pandas as pd
-
-        level = LEVEL if calibration.intervals and numbers(self.task) else 0.0
-        shown = Shown(self.task, calibration, len(self.members) > 1, level)
-        try:
-            values = shown.rows(rows.mean, rows.spread)
-        except InputError:  # too few calibration rows for intervals of this level
-            shown = Shown(self.task, calibration, len(self.members) > 1)
-            values = shown.rows(rows.mean, rows.spread)
-        lines = self.table.frame().drop(columns="split")
-        taken = {"row", "node", *shown.columns}
-        names = [f"target_{n}" if n in taken else n for n in self.task.target_names()]
-        targets = self.task.shown_targets(self.batch(self.position))
-        pairs = zip(targets, values, strict=True)
-        more = pd.DataFrame([[*t, *v] for t, v in pairs], columns=[*names, *shown.columns])
-        floats = more.select_dtypes("float64").columns
-        found: pd.DataFrame = pd.concat(
-            [lines.reset_index(drop=True), more.astype(dict.fromkeys(floats, "float32"))], axis=1
-        )
-        return found
-
-
-def predict_unseen(
-    saved: Sequence[SavedModel], options: TableOptions, prepared: Prepared, device: torch.device
-) -> Predictions:
-    """Apply each member to the rows that it was not trained or chosen on."""
-    assert prepared.whole is not None
-    store, rows, planned = prepared.whole.store, prepared.whole.rows, members(options)
-    splits = splits_of(prepared.split_table())
-    nodes = saved[0].spec.level == "node"
-
-    def positions(table: SplitTable) -> tuple[SplitTable, Tensor]:
-        if nodes and table.node is None:
-            graphs = table.outputs(rows, store.node_ptr)
-            first = store.node_ptr[graphs]
-            table = table.with_nodes(store.num_nodes[graphs])
-            assert table.node is not None
-            return table, first.repeat_interleave(store.num_nodes[graphs]) + table.node
-        return table, table.outputs(rows, store.node_ptr)
-
-    test = {group: positions(table.of("test")) for group, table in splits.items()}
-    first = next(iter(splits.values()))
-    held, val = (
-        torch.zeros(0, dtype=torch.long) if options.folds else positions(first.of(part))[1]
-        for part in (CALIBRATION, "val")
-    )
-    values = []
-    for member, one in zip(planned, saved, strict=True):
-        wanted = torch.cat([test[member.group][1], held, val])
-        graphs = torch.searchsorted(store.node_ptr, wanted, right=True) - 1 if nodes else wanted
-        graphs = torch.unique(graphs)
-        part = categories_of(one).encode(store.select(graphs))
-        found = torch.cat(
-            [
-                quantities(one.task, output).cpu()
-                for output, _ in outputs_of(
-                    one.network, part, options.batch_size, device, options.batch_rows
-                )
-            ]
-        )
-        total = int(store.node_ptr[-1]) if nodes else len(store)
-        own = found.new_full((total, found.size(1)), torch.nan)
-        where = graphs
-        if nodes:
-            sizes = store.num_nodes[graphs]
-            offset = store.node_ptr[graphs] - (sizes.cumsum(0) - sizes)
-            where = torch.arange(int(sizes.sum())) + offset.repeat_interleave(sizes)
-        unseen = torch.zeros(total, dtype=torch.bool)
-        unseen[wanted] = True
-        own[where] = torch.where(unseen[where, None], found, torch.nan)
-        values.append(own)
-        one.network.cpu()
-    repeat = next(iter(test))[0]
-    once = [pair for group, pair in test.items() if group[0] == repeat]
-    position = torch.cat([where for _, where in once])
-    order = position.argsort()
-    return Predictions(
-        task=saved[0].task,
-        store=store,
-        members=planned,
-        values=torch.stack(values),
-        test={group: where for group, (_, where) in test.items()},
-        validation=val,
-        calibration=held,
-        table=_joined([table for table, _ in once], order),
-        position=position[order],
-    )
-
-
-def splits_of(table: SplitTable | FoldTable) -> Mapping[tuple[int, int], SplitTable]:
-    """The split of each group of members."""
-    return table.splits if isinstance(table, FoldTable) else {(0, 0): table}
-
-
-def _joined(tables: Sequence[SplitTable], order: Tensor) -> SplitTable:
-    node = [table.node for table in tables if table.node is not None]
-    return SplitTable(
-        torch.cat([table.row for table in tables])[order],
-        torch.cat([table.part for table in tables])[order],
-        torch.cat(node)[order] if node else None,
-    )
 
 
 @dataclass(frozen=True)
@@ -277,7 +91,7 @@ def finish(
     results = summary(found, calibration, [one["validation"] for one in single])
     if results.test:
         shown = found.held_out(found.position, calibration)
-        folder.write_predictions(found.frame(shown, calibration))
+        folder.write_predictions(found.frame(shown, calibration, prepared.smiles))
     if prepared.smiles:
         _write_domain(folder, prepared, found, calibration)
     entries = [one["baseline"] for one in single if "baseline" in one]
@@ -302,11 +116,9 @@ def finish(
             "test_of_members": results.alone,
             **about,
             "seed": options.seed,
-            "device": device_name(device),
             "wall_time_s": round(sum(one["wall_time_s"] for one in single), 2),
             "peak_memory_mib": max(one["peak_memory_mib"] for one in single),
-            "versions": versions(),
-            "commit": commit(),
+            **origin(device),
         }
     )
     return results

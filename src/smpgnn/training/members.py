@@ -13,7 +13,7 @@ from smpgnn.data.fingerprint import Fingerprint
 from smpgnn.errors import InputError
 from smpgnn.training.member_plan import MEMBERS, Member, members
 from smpgnn.training.run_folder import RunFolder
-from smpgnn.training.side_by_side import Outcome, Process, cores, end, wait
+from smpgnn.training.side_by_side import Outcome, Process, cores, end, epochs_done, wait
 from smpgnn.training.side_by_side_display import PlainLines, display
 
 if TYPE_CHECKING:
@@ -97,15 +97,6 @@ class Training:
         return f"{self.state}: {self.text}" if self.text else self.state
 
 
-def epochs_done(folder: str | Path) -> int:
-    """The finished epochs of a run."""
-    try:
-        with RunFolder(folder).metrics.open("rb") as file:
-            return max(0, sum(1 for _ in file) - 1)
-    except OSError:
-        return 0
-
-
 def jobs_of(
     options: TableOptions,
     fingerprint: Fingerprint,
@@ -177,7 +168,7 @@ def _finish(training: Training, outcome: Outcome, shown: PlainLines) -> None:
     assert training.process is not None
     seconds, training.process = training.process.seconds, None
     if outcome.stopped:
-        training.state, training.text = "failed", "its process was ended from outside."
+        training.state, training.text = "failed", "its process was terminated."
     elif outcome.error:
         training.state, training.text = "failed", outcome.error
     else:

@@ -7,8 +7,19 @@ import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
+
+
+def origin(device: torch.device) -> dict[str, Any]:
+    """These for run.json, and which memory is measured there."""
+    return {
+        "device": device_name(device),
+        "memory_of": "tensors on the GPU" if device.type == "cuda" else "whole process",
+        "versions": versions(),
+        "commit": commit(),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -26,7 +26,7 @@ def count_rows(store: GraphStore, spec: NetworkSpec) -> Tensor:
 
     For 'local', 'pairs' and 'neighborhood', rows are estimated from some contexts of each graph and
     averaged over the layers; for 'coloring' the result is close to an upper bound. Links between
-    rows (docs/family.md) are not counted: their number grows with that of rows and messages.
+    rows (docs/concepts/family.md) are not counted: their number grows with rows and messages.
     """
     sizes = store.num_nodes.cpu().double()
     rows = context_rows(sizes, spec)

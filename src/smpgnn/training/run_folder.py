@@ -8,6 +8,7 @@ metrics.csv            one row per epoch
 curves.png             the same as a figure
 model.safetensors      the best weights by the validation metric, for `smpgnn predict`
 test_predictions.csv   their predictions for the test rows, beside the targets
+report.html            a page about all of this
 domain.safetensors     fingerprints of the training molecules, for `smpgnn predict --domain`
 similarity.csv         similarity of the test molecules to those of training, and their errors
 last.ckpt              checkpoint from which `--resume` continues
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
     from smpgnn.training.run_data import RunData
 
 #: Settings that may differ when a run is continued: where it runs, not what it does.
-PLACE = ("output", "logger", "device", "devices", "nodes", "data_dir", "cuda_graphs", "jobs")
+PLACE = (
+    "output", "logger", "report", "device", "devices", "nodes", "data_dir", "cuda_graphs", "jobs",
+)  # fmt: skip
 #: Where the data are; they may move, and are identified by their fingerprint.
 DATA = ("path", "labels", "data_dir")
 #: Required entries of run.json.
@@ -87,6 +90,7 @@ class RunFolder:
         self.model = self.path / "model.safetensors"
         self.predictions = self.path / "test_predictions.csv"
         self.similarity = self.path / "similarity.csv"
+        self.report = self.path / "report.html"
         self.last = self.path / "last.ckpt"
 
     @contextlib.contextmanager
@@ -265,6 +269,20 @@ class RunFolder:
     def write_similarity(self, frame: pd.DataFrame) -> None:
         """Write similarity.csv."""
         write_text(self.similarity, frame.to_csv(index=False, lineterminator="\n"))
+
+    def read_table(self, path: Path) -> pd.DataFrame | None:
+        """One of the tables beside run.json, all cells as text; None if the run has none."""
+        import pandas as pd
+
+        files = self.read_record().get("files")
+        if not isinstance(files, dict) or path.name not in files:
+            return None
+        remedy = "write it again with --resume"
+        self._check_file(path, files[path.name], remedy)
+        try:
+            return pd.read_csv(path, dtype=str, keep_default_na=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: was changed or damaged: {remedy}.") from error
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Write run.json, with the checksums of the tables beside it."""

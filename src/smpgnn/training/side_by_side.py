@@ -121,6 +121,15 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def epochs_done(folder: str | Path) -> int:
+    """The finished epochs of the run in a folder, by its metrics.csv."""
+    try:
+        with (Path(folder) / "metrics.csv").open("rb") as file:
+            return max(0, sum(1 for _ in file) - 1)
+    except OSError:
+        return 0
+
+
 @contextlib.contextmanager
 def _no_script() -> Iterator[None]:
     """Hide the running script: a new process would run it again to find our function."""

@@ -13,10 +13,10 @@ from smpgnn.data.descriptors import SET, Descriptors
 from smpgnn.data.tables import listing
 from smpgnn.errors import InputError
 from smpgnn.training.member_plan import MEMBERS
-from smpgnn.training.output_columns import output_columns
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.saved import SavedModel, load_model
-from smpgnn.training.transfer import common_columns
+from smpgnn.training.tasks.quantities import parts_of
+from smpgnn.training.transfer import common_parts
 
 #: Settings of the network that no weight and no prediction depends on.
 _FREE = ("dropout", "checkpoint")
@@ -89,9 +89,8 @@ def started(prepared: Prepared, options: TrainOptions) -> Prepared:
                 f"{_shown(values[setting])}: give the same settings."
             )
     spec = replace(new, usual_nodes=old.usual_nodes, max_nodes=max(old.max_nodes, new.max_nodes))
-    columns = output_columns(prepared.task)
-    same = {own.name for own, _ in common_columns(prepared.task, start.task)}
-    fresh = [own.name for own in columns if own.name not in same]
+    same = {own.name for own, _ in common_parts(prepared.task, start.task)}
+    fresh = [part.name for part in parts_of(prepared.task) if part.name not in same]
     note = f"Starts from {name}" + (f", with new outputs for {listing(fresh)}." if fresh else ".")
     return replace(prepared, spec=spec, start=start, notes=(*prepared.notes, note))
 

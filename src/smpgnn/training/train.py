@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import signal
 import sys
 import time
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.loggers import Logger
 
 from smpgnn.config.options import MoleculesOptions, TableOptions, TrainOptions
 from smpgnn.data.store import GraphBatch
-from smpgnn.errors import InputError, Terminated
+from smpgnn.errors import InputError
 from smpgnn.threads import suitable_threads
 from smpgnn.training.baseline import baseline_record
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
@@ -28,7 +23,7 @@ from smpgnn.training.domain import TestErrors, write_domain
 from smpgnn.training.evaluation import TestPredictions, evaluate_store
 from smpgnn.training.loggers import run_logger
 from smpgnn.training.member_plan import members
-from smpgnn.training.member_results import finish, joined, load_members, splits_of
+from smpgnn.training.member_results import finish, joined, load_members
 from smpgnn.training.members import Given, jobs_of, train_all
 from smpgnn.training.memory import check_memory, fitting_rows
 from smpgnn.training.module import GraphModule
@@ -42,12 +37,14 @@ from smpgnn.training.processes import (
     started_processes,
     watching,
 )
-from smpgnn.training.provenance import commit, device_name, versions
-from smpgnn.training.resume import check_checkpoint, damaged
+from smpgnn.training.provenance import origin
+from smpgnn.training.resume import check_checkpoint
 from smpgnn.training.row_counts import context_rows
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.start import started
+from smpgnn.training.trainer import fit, make_trainer, quiet_libraries
+from smpgnn.training.unseen import splits_of
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ def train_run(
         assert isinstance(options, TableOptions)
         if callbacks:
             raise InputError(
-                "members train in processes of their own, without callbacks: leave out folds, "
+                "members train in separate processes, where callbacks cannot run: leave out folds, "
                 "ensemble and calibration."
             )
         return _train_members(options, resume, prepared, quiet, given)
@@ -146,7 +143,7 @@ def _train(
     if device.type == "cpu" and options.devices * options.nodes == 1:
         locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
     if resume and prepared.own is not None and folder.model.exists():
-        # the run goes on with its loss and metrics, also if the defaults have changed since
+        # the run keeps its loss and metrics, even if the defaults have changed since
         before = load_model(folder.model)
         spec = replace(prepared.spec, usual_nodes=before.spec.usual_nodes)
         prepared = replace(prepared, task=before.task, spec=spec)
@@ -161,10 +158,10 @@ def _train(
         sealed = saved_data is not None  # older versions wrote no checksums
         checked = check_checkpoint(start, options, module.state_dict(), sealed=sealed)
 
-    with _quiet_libraries(), run_logger(options, folder.path) as logger:
+    with quiet_libraries(), run_logger(options, folder.path) as logger:
         grouped = in_group()
         callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)]), *more]
-        trainer = _trainer(options, device, logger, callbacks)
+        trainer = make_trainer(options, device, logger, callbacks)
         if first and not resume:
             locks.enter_context(folder.alone())
             folder.create(options, prepared.run_data(options.task_name()))
@@ -175,7 +172,7 @@ def _train(
             "add --resume to continue the run."
         )
         with watching(trainer, lost):
-            _fit(trainer, module, start, terminator, checked)
+            fit(trainer, module, start, terminator, checked)
             # if the folder is named after the time, only the first process knows its name
             folder = RunFolder(trainer.strategy.broadcast(str(folder.path)))
             if in_group() and not grouped:
@@ -193,7 +190,7 @@ def _train_members(
     """Train the members side by side, then write the results of the run."""
     device, folder, start = pick_device(options.device), RunFolder(options.output), time.monotonic()
     if started_processes() > 1:
-        raise InputError("members train in processes of their own: start one process only.")
+        raise InputError("members train in separate processes: start one process only.")
     with contextlib.ExitStack() as locks:
         if resume:
             locks.enter_context(folder.alone())
@@ -217,6 +214,7 @@ def _train_members(
         jobs = jobs_of(options, content.fingerprint, splits, given)
         train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)
         found = finish(folder, options, prepared, device)
+        _write_page(folder, options)
     seconds = time.monotonic() - start
     saved = joined(load_members(folder.path, options), folder.path, options)
     return Result(
@@ -230,6 +228,14 @@ def _train_members(
         found.alone,
         found.baseline,
     )
+
+
+def _write_page(folder: RunFolder, options: TrainOptions) -> None:
+    """Write the page of a run whose results are written."""
+    if options.report:
+        from smpgnn.pages.run_page import write_after_training
+
+        write_after_training(folder.path)
 
 
 def _values_per_step(options: TrainOptions, prepared: Prepared) -> float:
@@ -258,81 +264,6 @@ def _fit_memory(options: TrainOptions, prepared: Prepared, device: torch.device)
         precision=options.precision,
     )
     return options
-
-
-def _trainer(
-    options: TrainOptions,
-    device: torch.device,
-    logger: Logger | bool,
-    callbacks: list[pl.Callback],
-) -> pl.Trainer:
-    if options.precision == "tf32" and device.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-    several = options.devices * options.nodes > 1
-    try:
-        trainer = pl.Trainer(
-            accelerator="gpu" if device.type == "cuda" else device.type,
-            devices=options.devices,
-            num_nodes=options.nodes,
-            strategy="ddp" if several else "auto",
-            max_epochs=options.epochs,
-            deterministic=True if device.type == "cpu" else "warn",
-            # batches by rows: their number changes from epoch to epoch
-            reload_dataloaders_every_n_epochs=1 if options.batch_rows else 0,
-            callbacks=callbacks,
-            logger=logger,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-            log_every_n_steps=10**9,
-            use_distributed_sampler=False,
-        )
-        environment = getattr(trainer.strategy, "cluster_environment", None)
-        if environment is not None:
-            environment.validate_settings(num_devices=options.devices, num_nodes=options.nodes)
-    except (ValueError, RuntimeError, KeyError, MisconfigurationException) as error:
-        # the environment of Slurm or torchrun does not fit the options
-        detail = " ".join(str(error).split())
-        raise InputError(
-            f"--devices {options.devices} --nodes {options.nodes}: {detail}"
-        ) from error
-    return trainer
-
-
-def _fit(
-    trainer: pl.Trainer,
-    module: GraphModule,
-    start: Path | None,
-    terminator: Terminator,
-    checked: bool,
-) -> None:
-    """Train from the checkpoint `start`, if there is one; `checked`: its checksum matches."""
-    try:
-        if trainer.num_nodes > 1:
-            terminator.waiting()
-        trainer.fit(module, ckpt_path=start, weights_only=True)
-    except SystemExit as stop:
-        if trainer.interrupted:  # Lightning exits on every interrupt
-            ended = terminator.called or isinstance(stop.__context__, Terminated)
-            raise Terminated if ended else KeyboardInterrupt from None
-        raise
-    except torch.OutOfMemoryError as error:
-        raise InputError(
-            f"out of memory on {trainer.strategy.root_device}: start a new run with a lower "
-            f"--batch-size (now {module.options.batch_size}) or --batch-rows, or with fewer layers."
-        ) from error
-    except Exception as error:
-        if start is None or terminator.began:
-            raise
-        if not checked:
-            raise damaged(start) from error
-        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
-        raise InputError(
-            f"{start}: cannot be resumed ({reason}): delete it to restart the run."
-        ) from error
-    finally:
-        terminator.met()
 
 
 def _finish(
@@ -379,35 +310,11 @@ def _finish(
                 "test": test,
                 **comparison,
                 "seed": options.seed,
-                "device": device_name(device),
                 "wall_time_s": round(seconds, 2),
                 "peak_memory_mib": round(keeper.peak_mib, 1),
-                "memory_of": "tensors on the GPU" if device.type == "cuda" else "whole process",
-                "versions": versions(),
-                "commit": commit(),
+                **origin(device),
             }
         )
         folder.draw_curves(saved.task.monitor, keeper.history)
+        _write_page(folder, options)
     return Result(folder.path, saved, keeper.kept_epoch, validation, test, seconds, **comparison)
-
-
-@contextlib.contextmanager
-def _quiet_libraries() -> Iterator[None]:
-    """Silence Lightning, and restore what it sets for the whole process."""
-    strict = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    precision = torch.get_float32_matmul_precision()
-    handler = signal.getsignal(signal.SIGINT)
-    for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="pytorch_lightning.*")
-        warnings.filterwarnings("ignore", module="lightning_fabric.*")
-        warnings.filterwarnings("ignore", message=".*deterministic.*", category=UserWarning)
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(strict, warn_only=warn_only)
-            torch.set_float32_matmul_precision(precision)
-            if signal.getsignal(signal.SIGINT) is not handler:
-                signal.signal(signal.SIGINT, handler)

@@ -1,8 +1,8 @@
-"""Weights of a trained network: take them over into a new one, and keep some as they are.
+"""Copy the weights of a trained network into a new one, and freeze some of them.
 
-The network but its last layer is taken over as it is. Of the last layer, the outputs of targets
-that the trained model has, too, are taken over, in the units of the new run; those of other targets
-are new. So predictions for common targets equal those of the trained model before the first step.
+All layers but the last are copied as they are. Of the last layer, the outputs of targets that both
+models have are copied, in the units of the new run; those of other targets are new. So before the
+first step, predictions for common targets equal those of the trained model.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from torch import nn
 
 from smpgnn.errors import InputError
-from smpgnn.training.output_columns import OutputColumns, output_columns
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Task
+from smpgnn.training.tasks.quantities import Part, parts_of
 
 #: The parts of a network that `freeze` leaves trainable, as prefixes of their parameters.
 _HEAD = ("head.", "out.")
@@ -32,17 +32,19 @@ def take_weights(network: nn.Module, task: Task, trained: SavedModel) -> None:
         if name not in old or old[name].shape != value.shape:
             raise InputError(f"--from: its weights '{name}' do not fit this network.")
         value.copy_(old[name])
-    for own, other in common_columns(task, trained.task):
-        weight, bias = (old[f"out.{name}"][other.columns].double() for name in ("weight", "bias"))
-        new["out.weight"][own.columns].copy_(weight * (other.scale / own.scale))
+    for own, other in common_parts(task, trained.task):
+        here, there = list(own.columns), list(other.columns)
+        weight, bias = (old[f"out.{name}"][there].double() for name in ("weight", "bias"))
+        scaled = weight * (other.scale / own.scale)
         shifted = (bias * other.scale + other.mean - own.mean) / own.scale
-        new["out.bias"][own.columns].copy_(shifted)
+        new["out.weight"][here] = scaled.to(new["out.weight"].dtype)
+        new["out.bias"][here] = shifted.to(new["out.bias"].dtype)
 
 
-def common_columns(now: Task, before: Task) -> Iterator[tuple[OutputColumns, OutputColumns]]:
+def common_parts(now: Task, before: Task) -> Iterator[tuple[Part, Part]]:
     """The outputs of the targets that both tasks have, in each of them."""
-    old = {own.meaning: own for own in output_columns(before)}
-    for own in output_columns(now):
+    old = {own.meaning: own for own in parts_of(before)}
+    for own in parts_of(now):
         if own.meaning in old:
             yield own, old[own.meaning]
 

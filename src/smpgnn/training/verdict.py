@@ -9,12 +9,29 @@ from typing import Any
 _PARTS = ("validation", "test")
 
 
+def has_folds(record: Mapping[str, Any]) -> bool:
+    """Whether the test metrics in a run.json are means over held-out folds."""
+    return bool(record.get("test_sd"))
+
+
 def split_metrics(record: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
     """The metrics of each split in a run.json, and those of its baseline if it has one."""
     found: dict[str, Mapping[str, float]] = {part: record[part] for part in _PARTS}
+    names = {part: part for part in _PARTS}
+    alone = record.get("test_of_members")
+    single = bool(alone) and alone == record["test"] and not has_folds(record)
+    if not record.get("best_epoch") and not single:  # the run has several members
+        found = {"validation, mean of members": record["validation"]}
+        if has_folds(record):
+            names["test"] = "held-out folds"
+            found["held-out folds, mean"] = record["test"]
+            found["held-out folds, sd"] = record["test_sd"]
+        elif record["test"]:
+            found["test, mean of members"] = alone or {}
+            found["test, ensemble"] = record["test"]
     baseline = record.get("baseline") or {}
     if "name" in baseline:
-        found |= {f"{part}, {baseline['name']}": baseline[part] for part in _PARTS}
+        found |= {f"{names[part]}, {baseline['name']}": baseline[part] for part in _PARTS}
     return found
 
 
@@ -28,6 +45,7 @@ def verdict(record: Mapping[str, Any]) -> str:
         return text[:1].upper() + text[1:]
     metric, better = baseline["metric"], baseline["better"]
     names = {"network": "the network", "baseline": baseline["name"]}
+    where = "held-out folds" if has_folds(record) else "test rows"
     values = {"network": record, "baseline": baseline}
 
     def numbers(part: str) -> str:
@@ -38,9 +56,11 @@ def verdict(record: Mapping[str, Any]) -> str:
 
     if better["test"] in names:
         loser = next(name for one, name in names.items() if one != better["test"])
-        first = f"{names[better['test']]} is ahead of {loser} on the test rows: {numbers('test')}"
+        first = f"{names[better['test']]} is ahead of {loser} on the {where}: {numbers('test')}"
+    elif not record["test"]:
+        first = "there are no test rows"
     else:
-        first = f"neither the network nor {names['baseline']} is ahead on the test rows"
+        first = f"neither the network nor {names['baseline']} is ahead on the {where}"
     if better["validation"] in names:
         also = "also favour" if better["validation"] == better["test"] else "favour"
         chosen = names[better["validation"]]

@@ -87,7 +87,7 @@ def tune_run(
     prepared: Prepared | None = None,
     quiet: bool = False,
 ) -> TuneResult:
-    """Search, or go on with a search, until `plan.trials` trials have finished.
+    """Start or continue a search, until `plan.trials` trials have finished.
 
     Args:
         options: the default settings; `output` is the folder of the search.
@@ -208,7 +208,7 @@ class _Search:
         lock = trial_lock(self.folder, trial.number)
         try:
             with lock:
-                options = replace(self.options.changed(**params), output=str(output))
+                options = replace(self.options.changed(**params), output=str(output), report=False)
                 result = train_run(
                     options,
                     prepared=with_options(self.prepared, options, params.get("loss")),

@@ -1,4 +1,4 @@
-"""The study of a search: where it is stored, how it begins, and how it goes on after a kill."""
+"""The study of a search: where it is stored, how it starts, and how it continues after a kill."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def suggest(trial: Trial, choice: Choice) -> Any:
 
 
 def sampler(seed: int, trials: int) -> BaseSampler:
-    """Its random numbers depend on the number of trials, so a search that goes on repeats none."""
+    """A sampler seeded by the number of trials, so a continued search repeats no random numbers."""
     from optuna.samplers import TPESampler
 
     return TPESampler(seed=(1_000_003 * seed + trials) % 2**32)

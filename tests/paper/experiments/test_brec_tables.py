@@ -84,7 +84,7 @@ def test_random_weights(model: str, told: bool) -> None:
     assert found.epochs == 0
 
 
-def test_a_graph_is_not_told_apart_from_itself() -> None:
+def test_a_graph_is_not_distinguished_from_itself() -> None:
     graph = nx.barabasi_albert_graph(8, 2, seed=0)
     renamed = nx.relabel_nodes(graph, {k: (3 * k) % 8 for k in range(8)})
     pair = GraphPair("", graph, nx.convert_node_labels_to_integers(renamed))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from smpgnn.data import properties
 from smpgnn.data.cycles import cycle_splits
 from smpgnn.data.properties import extrapolation_splits
 from smpgnn.errors import InputError
@@ -52,7 +54,7 @@ def trained(tmp_path: Path, *words: str) -> list[Record]:
     return records
 
 
-def test_a_record_says_what_the_run_folder_says(tmp_path: Path) -> None:
+def test_a_record_agrees_with_its_run_folder(tmp_path: Path) -> None:
     (record,) = trained(tmp_path, "cycle_detection", "SMP", "4-12")
     wanted = job(tmp_path, "cycle_detection", "SMP", "4-12")
     run = RunFolder(wanted.folder).read_record()
@@ -79,7 +81,10 @@ def test_one_training_answers_in_and_out_of_distribution(tmp_path: Path) -> None
         assert records[cell].value == pytest.approx(100 * found["accuracy"])
 
 
-def test_one_training_answers_all_properties(tmp_path: Path) -> None:
+def test_one_training_answers_all_properties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(properties, "_generate", cache(properties._generate))
     records = trained(tmp_path, "graph_properties", "GIN", "dist")
     values = {record.cell_name: record.value for record in records}
     assert len(values) == 7

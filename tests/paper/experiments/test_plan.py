@@ -140,7 +140,7 @@ def test_protocols_do_not_mix_in_a_table(tmp_path: Path) -> None:
         plan(tmp_path, rows=("SMP",))
 
 
-def test_full_records_replace_reduced_ones_and_never_the_other_way(tmp_path: Path) -> None:
+def test_full_records_replace_reduced_ones_and_never_vice_versa(tmp_path: Path) -> None:
     want: dict[str, Any] = {"rows": ("SMP",), "cells": ("4-12",), "seeds": (0,)}
     small = Reduction(epochs=2)
     record = made("cycle_detection", "SMP", "4 12", 0, 99.0)

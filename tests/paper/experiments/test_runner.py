@@ -1,4 +1,4 @@
-"""A learning rate that fails in the training proper: real processes, small trainings."""
+"""A learning rate that diverges in the final training: real processes, small trainings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from training.processes import fork_workers
 
 from smpgnn.paper.experiments.plan import Pilot, Plan, Request, make_plan
 from smpgnn.paper.experiments.protocol import CHOSEN, PROTOCOLS, Reduction, Search, settings_of
@@ -28,6 +29,7 @@ GOOD, HUGE = 1e-3, 1e3
 
 @pytest.fixture(autouse=True)
 def rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork_workers(monkeypatch.setattr)
     search = {TABLE: Search((GOOD, HUGE))}
     monkeypatch.setitem(PROTOCOLS, "modern", replace(PROTOCOLS["modern"], search=search))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-VOID = {"meta", "br", "path"}
+VOID = {"meta", "br", "path", "ellipse", "rect"}
 
 
 class Reader(HTMLParser):

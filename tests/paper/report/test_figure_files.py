@@ -9,9 +9,9 @@ from cli.commands import done
 from paper.experiments.made_records import made, write
 from paper.report.page_reader import read
 
+from smpgnn.pages.charts import svg_file
 from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.report.charts import svg_file
 from smpgnn.paper.report.collect import collect
 from smpgnn.paper.report.curves import figures
 from smpgnn.paper.report.render import markdown, page

@@ -12,9 +12,9 @@ from paper.experiments.made_records import made, write
 from paper.report.page_reader import read
 
 from smpgnn.errors import InputError
+from smpgnn.pages.charts import COLOURS
 from smpgnn.paper.experiments.records import Curves
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.report.charts import COLOURS
 from smpgnn.paper.report.collect import collect
 from smpgnn.paper.report.columns import column_groups
 from smpgnn.paper.report.curves import STYLES, mean_curve

@@ -55,7 +55,7 @@ def test_no_network_exceeds_its_class(model: str, report: Report) -> None:
 
 
 @pytest.mark.parametrize("model", INVARIANT)
-def test_copies_of_one_graph_are_never_told_apart(model: str, report: Report) -> None:
+def test_copies_of_one_graph_are_never_distinguished(model: str, report: Report) -> None:
     counts = [count for count in report.counts if count.model == model]
     assert len(counts) == 3
     assert all(count.told_apart is not None for count in counts)

@@ -13,7 +13,7 @@ from torch.autograd import Function
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer, take
 from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
-from smpgnn.ops.sparse import SparseSum, sparse_apply
+from smpgnn.ops.sparse import SparseSum, pieces, sparse_apply
 
 #: Numbers that one piece of the relu sum keeps: few compared to the rest of a network, enough for
 #: a batch of molecules in one piece.
@@ -110,16 +110,9 @@ class Lift:
 
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Split into pieces of about `entries` entries: the receiving rows and entries of each."""
-        if self.source.numel() <= entries or self.given:  # padded lists are never split
-            yield slice(0, self.scale.numel()), slice(0, self.source.numel())
-            return
-        wanted = torch.arange(0, self.source.numel(), entries, device=self.ptr.device)
-        cut = torch.unique_consecutive(torch.searchsorted(self.ptr, wanted))
-        cut[0] = 0
-        rows = [*cut.tolist(), self.scale.numel()]
-        ends = [*self.ptr[cut].tolist(), self.source.numel()]
-        for k in range(len(rows) - 1):
-            yield slice(rows[k], rows[k + 1]), slice(ends[k], ends[k + 1])
+        total = self.source.numel()
+        # padded lists are never cut
+        yield from pieces(self.ptr, total, total if self.given else entries)
 
 
 def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
@@ -197,12 +190,12 @@ def _listed(rows: Tensor) -> bool:
 
 def relu_table_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
     """`relu_neighbor_sum` of a table of receivers, then senders, then edges."""
-    pieces = list(_pieces(lift, table))
-    if len(pieces) == 1:
-        out = _collect(_terms(table, lift, pieces[0][1], with_edge).relu_(), lift, *pieces[0])
+    parts = list(_pieces(lift, table))
+    if len(parts) == 1:
+        out = _collect(_terms(table, lift, parts[0][1], with_edge).relu_(), lift, *parts[0])
         return out.mul_(lift.scale.to(out.dtype).unsqueeze(1))
     out = table.new_empty(lift.scale.numel(), table.size(1))
-    for rows, part in pieces:
+    for rows, part in parts:
         out[rows] = _collect(_terms(table, lift, part, with_edge).relu_(), lift, rows, part)
     return out.mul_(lift.scale.to(out.dtype).unsqueeze(1))
 
@@ -214,17 +207,17 @@ def relu_table_gradients(
     size = lift.scale.numel()
     edges = table.size(0) - 2 * size
     grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
-    pieces = list(_pieces(lift, table))
-    if len(pieces) == 1:
-        passed = _passed(grad, table, lift, pieces[0][1], with_edge)
+    parts = list(_pieces(lift, table))
+    if len(parts) == 1:
+        passed = _passed(grad, table, lift, parts[0][1], with_edge)
         ptr, order = lift.by_source
         grad_edge = None
         if with_edge:
             grad_edge = SparseSum(lift.edge_ptr(edges), lift.by_edge)(passed)
-        return _collect(passed, lift, *pieces[0]), SparseSum(ptr, order)(passed), grad_edge
+        return _collect(passed, lift, *parts[0]), SparseSum(ptr, order)(passed), grad_edge
     grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
     grad_edge = grad.new_zeros(edges, grad.size(1)) if with_edge else None
-    for rows, part in pieces:
+    for rows, part in parts:
         passed = _passed(grad, table, lift, part, with_edge)
         grad_receiver[rows] = _collect(passed, lift, rows, part)
         grad_sender.index_add_(0, lift.source[part], passed)

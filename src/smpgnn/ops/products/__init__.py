@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.autograd import Function
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer, take
 from smpgnn.ops.backend import opaque, transformed, working_dtype
-from smpgnn.ops.sparse import SparseSum
+from smpgnn.ops.sparse import SparseSum, pieces
 
 #: Numbers that one piece of the products keeps.
 CHUNK = {"cpu": 1 << 22, "cuda": 1 << 26}
@@ -107,12 +107,14 @@ class _ProductSum(Function):
         ctx.save_for_backward(one, other)
         ctx.triples, ctx.parts = triples, parts
         ptr, first, second = triples.lists(*parts)
-        pieces = list(_pieces(ptr, first.numel(), one, bool(triples.given)))
+        limit = CHUNK["cuda" if one.is_cuda else "cpu"] // max(1, one.size(1))
+        entries = first.numel()  # padded lists are never cut
+        limit = entries if triples.given else max(1, limit)
         found = [
             SparseSum(ptr[rows.start : rows.stop + 1] - ptr[rows.start], _places(first, part))(
                 one.index_select(0, first[part]) * other.index_select(0, second[part])
             )
-            for rows, part in pieces
+            for rows, part in pieces(ptr, entries, limit)
         ]
         return found[0] if len(found) == 1 else torch.cat(found)
 
@@ -130,18 +132,3 @@ class _ProductSum(Function):
 
 def _places(index: Tensor, part: slice) -> Tensor:
     return torch.arange(part.stop - part.start, device=index.device)
-
-
-def _pieces(ptr: Tensor, entries: int, rows: Tensor, whole: bool) -> Iterator[tuple[slice, slice]]:
-    """Split into pieces of some entries: the rows and the entries of each; or take the whole."""
-    limit = max(1, CHUNK["cuda" if rows.is_cuda else "cpu"] // max(1, rows.size(1)))
-    count = ptr.numel() - 1
-    if whole or entries <= limit:
-        yield slice(0, count), slice(0, entries)
-        return
-    wanted = torch.arange(limit, entries, limit, device=ptr.device)
-    cuts = torch.unique_consecutive(torch.searchsorted(ptr, wanted))
-    starts = [0, *(cut for cut in cuts.tolist() if 0 < cut < count), count]
-    ends = ptr[torch.tensor(starts, device=ptr.device)].tolist()
-    for k in range(len(starts) - 1):
-        yield slice(starts[k], starts[k + 1]), slice(ends[k], ends[k + 1])

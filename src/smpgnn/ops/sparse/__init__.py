@@ -7,6 +7,7 @@ matrix, so it needs no saved tensors, and derivatives of any order exist.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +135,23 @@ def segment_matrices(
     """The matrix that sums consecutive segments, and the one that copies values to their rows."""
     rows = torch.arange(owner.numel() + 1, device=owner.device)
     return SparseSum(ptr, rows[:-1], weight, "collect"), SparseSum(rows, owner, weight, "spread")
+
+
+def pieces(ptr: Tensor, entries: int, limit: int) -> Iterator[tuple[slice, slice]]:
+    """Cut consecutive segments into pieces of about `limit` entries: the rows and entries of each.
+
+    Shape: ptr [R + 1], where the entries of each row begin and end; `entries` in all.
+    """
+    count = ptr.numel() - 1
+    if entries <= limit:
+        yield slice(0, count), slice(0, entries)
+        return
+    wanted = torch.arange(limit, entries, limit, device=ptr.device)
+    cuts = torch.unique_consecutive(torch.searchsorted(ptr, wanted))
+    starts = [0, *(cut for cut in cuts.tolist() if 0 < cut < count), count]
+    ends = ptr[torch.tensor(starts, device=ptr.device)].tolist()
+    for k in range(len(starts) - 1):
+        yield slice(starts[k], starts[k + 1]), slice(ends[k], ends[k + 1])
 
 
 class _SegmentMax(Function):

@@ -34,7 +34,7 @@ def add_report(verbs: Any) -> None:
 def report(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.files import write_texts
-        from smpgnn.paper.report.charts import svg_file
+        from smpgnn.pages.charts import svg_file
         from smpgnn.paper.report.collect import collect
         from smpgnn.paper.report.curves import figures
         from smpgnn.paper.report.render import FIGURES, markdown, page

@@ -125,7 +125,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
             "interrupt": "interrupted",
             "terminate": "terminated by the system",
         }[summary.stopped]
-        print(f"smpgnn: {why}; the same command goes on where it was.", file=sys.stderr)
+        print(f"smpgnn: {why}; run the same command again to continue.", file=sys.stderr)
     if summary.stopped in ("interrupt", "terminate"):
         return 130 if summary.stopped == "interrupt" else 143
     return 1 if summary.failed else 0

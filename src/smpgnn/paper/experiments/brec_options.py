@@ -10,7 +10,7 @@ from smpgnn.config.settings import nested
 
 
 @dataclass(frozen=True)
-class BrecOptions(TrainOptions):
+class BrecOptions(TrainOptions, task_name="brec"):
     """Tell pairs of graphs apart by training a network for each."""
 
     network: NetworkOptions = nested(
@@ -27,15 +27,7 @@ class BrecOptions(TrainOptions):
     clip: float = 0.0
     precision: str = "float32"
 
-    @classmethod
-    def task_name(cls) -> str:
-        return "brec"
-
 
 @dataclass(frozen=True)
-class UntrainedBrecOptions(BrecOptions):
+class UntrainedBrecOptions(BrecOptions, task_name="brec-untrained"):
     """Tell pairs of graphs apart by networks with random weights, in float64."""
-
-    @classmethod
-    def task_name(cls) -> str:
-        return "brec-untrained"

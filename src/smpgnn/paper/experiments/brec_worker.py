@@ -70,9 +70,8 @@ def _chosen(pairs: list[GraphPair], samples: int | None) -> list[int]:
 
 def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], peak: float) -> str:
     from smpgnn.paper.experiments.brec import spec_of
-    from smpgnn.paper.experiments.protocol import settings_of
-    from smpgnn.training.memory import count_parameters
-    from smpgnn.training.provenance import commit, device_name, versions
+    from smpgnn.training.memory_probe import count_parameters
+    from smpgnn.training.provenance import origin
     from smpgnn.training.saved import pick_device
 
     options, request, table = job.options, job.request, TABLES[job.table]
@@ -83,13 +82,7 @@ def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], 
         told = tuple(result.pair for result in mine if result.told_apart)
         unreliable = tuple(result.pair for result in mine if not result.reliable)
         record = Record(
-            table=job.table,
-            row=job.row,
-            cell=cell.value,
-            seed=options.seed,
-            protocol=request.protocol,
-            reduced=request.reduced,
-            metric=table.metric,
+            **job.origin(cell),
             value=float(len(told) - len(unreliable)),
             validation=math.nan,
             parameters=count_parameters(spec_of(options)),
@@ -97,16 +90,9 @@ def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], 
             best_epoch=0,
             wall_time_s=round(sum(result.seconds for result in mine), 2),
             peak_memory_mib=round(peak, 1),
-            memory_of="tensors on the GPU" if device.type == "cuda" else "whole process",
-            jobs=request.jobs,
-            device=device_name(device),
-            versions=versions(),
-            commit=commit(),
-            samples=request.reduction.samples,
-            config=settings_of(options),
-            search=None,
             curves=Curves((), (), (), ()),
             pairs=Pairs(len(mine), told, unreliable),
+            **origin(device),
         )
         write_record(request.results, record)
         shown.append(f"{cell.name}: {record.value:.0f} of {len(mine)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError
@@ -16,6 +17,7 @@ from smpgnn.paper.experiments.protocol import (
     Reduction,
     run_options,
     same_settings,
+    settings_of,
 )
 from smpgnn.paper.experiments.records import (
     Choice,
@@ -25,8 +27,9 @@ from smpgnn.paper.experiments.records import (
     record_path,
 )
 from smpgnn.paper.experiments.search import settings_hash, trial_options
-from smpgnn.paper.experiments.table import Row, Selection, Table, Training, pick
+from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training, pick
 from smpgnn.paper.experiments.tables import TABLES, find_table
+from smpgnn.training.side_by_side import epochs_done
 
 #: Table, row and training at which a learning rate is chosen.
 PilotKey = tuple[str, str, str]
@@ -80,11 +83,24 @@ class Job:
 
     def epochs_done(self) -> int:
         """Epochs in the run folder."""
-        try:
-            with (self.folder / "metrics.csv").open("rb") as file:
-                return max(0, sum(1 for _ in file) - 1)
-        except OSError:
-            return 0
+        return epochs_done(self.folder)
+
+    def origin(self, cell: Cell) -> dict[str, Any]:
+        """What the record of a cell says about this job."""
+        request = self.request
+        return {
+            "table": self.table,
+            "row": self.row,
+            "cell": cell.value,
+            "seed": self.options.seed,
+            "protocol": request.protocol,
+            "reduced": request.reduced,
+            "metric": TABLES[self.table].metric,
+            "jobs": request.jobs,
+            "samples": request.reduction.samples,
+            "config": settings_of(self.options),
+            "search": self.choice,
+        }
 
     def chosen(self, choice: Choice) -> Job:
         """The job with the chosen rate and readout."""

@@ -146,7 +146,7 @@ class Runner:
             label = f"{job.label}: {job.folder}"
             task.process = Process(work, job, label=label, log=log, threads=threads)
             task.state, before = "running", job.epochs_done()
-            self.note(f"{job.label}: {f'goes on after epoch {before}' if before else 'starts'}")
+            self.note(f"{job.label}: {f'continues after epoch {before}' if before else 'starts'}")
 
     def _finish(self, task: Task, process: Process, outcome: Outcome) -> None:
         task.process = None
@@ -157,7 +157,7 @@ class Runner:
             self._change_rate(task, found.choice)
             self.note(f"{task.job.label}: {found.text}")
         elif outcome.stopped:
-            task.state, task.text = "failed", "its process was ended from outside."
+            task.state, task.text = "failed", "its process was terminated."
         elif outcome.error:
             task.state, task.text = "failed", outcome.error
         elif found is not None:
@@ -250,9 +250,9 @@ def _alone(plan: Plan) -> Iterator[None]:
                 stack.callback(lock.release)
             except Timeout as error:  # an OSError, too
                 raise InputError(
-                    f"{folder}: another smpgnn paper reproduce works there: wait for its end, or "
-                    "choose another --work-dir."
+                    f"{folder}: another smpgnn paper reproduce is running there: wait until it "
+                    "ends, or choose another --work-dir."
                 ) from error
             except OSError as error:
-                raise InputError(f"{folder}: cannot be made: {error.strerror}.") from error
+                raise InputError(f"{folder}: cannot be created: {error.strerror}.") from error
         yield

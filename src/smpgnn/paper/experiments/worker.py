@@ -12,7 +12,6 @@ from smpgnn.errors import InputError
 from smpgnn.paper.experiments.brec_options import BrecOptions
 from smpgnn.paper.experiments.brec_worker import perform_brec
 from smpgnn.paper.experiments.plan import Job
-from smpgnn.paper.experiments.protocol import settings_of
 from smpgnn.paper.experiments.records import (
     Choice,
     Curves,
@@ -79,7 +78,12 @@ def perform(job: Job) -> str:
         prepared = replace(prepared, splits=held_back(prepared.splits))
     trial = Trial(options.lr, None, 0, 0, readout=options.network.readout)
     try:
-        result = train_run(options, resume=folder.config.exists(), prepared=prepared, quiet=True)
+        result = train_run(
+            replace(options, report=False),
+            resume=folder.config.exists(),
+            prepared=prepared,
+            quiet=True,
+        )
     except Diverged as error:
         if not job.trial:
             raise _after_divergence(job, error) from error
@@ -138,19 +142,9 @@ def _write_records(
     for cell in table.training(job.training).cells:
         score = scores[cell.name]
         record = Record(
-            table=job.table,
-            row=job.row,
-            cell=cell.value,
-            seed=options.seed,
-            protocol=request.protocol,
-            reduced=request.reduced,
-            metric=table.metric,
+            **job.origin(cell),
             value=score.test,
             validation=score.validation,
-            jobs=request.jobs,
-            samples=samples,
-            config=settings_of(options),
-            search=job.choice,
             curves=Curves.of(history, prepared.task.monitor, scale_of(table)),
             by_size=score.by_size,
             **{name: run[name] for name in names},

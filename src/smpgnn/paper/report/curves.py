@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from smpgnn.files import file_name
+from smpgnn.pages.charts import COLOURS, LOOKS, Chart, Series
 from smpgnn.paper.experiments.records import Record
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.benchmarks import Scaling
-from smpgnn.paper.report.charts import COLOURS, LOOKS, Chart, Series
 from smpgnn.paper.report.collect import LossReport, Report, TableReport, training_label
 
 SIZE_UNIT = "log10 MSE"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
+from smpgnn.pages.environment import environment
 from smpgnn.paper.report import curves, words
-from smpgnn.paper.report.charts import svg
 from smpgnn.paper.report.collect import Report
 from smpgnn.paper.report.overview import overview
 
@@ -37,17 +35,10 @@ def markdown(report: Report) -> str:
 
 
 def _filled(template: str, report: Report, **values: Any) -> str:
-    environment = Environment(
-        loader=PackageLoader("smpgnn.paper.report"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {one.__name__: one for one in (svg, *words.FILTERS)}
-    environment.globals["curves"] = curves
-    return environment.get_template(template).render(report=report, **values)
+    made = environment("smpgnn.paper.report")
+    made.filters |= {one.__name__: one for one in words.FILTERS}
+    made.globals["curves"] = curves
+    return made.get_template(template).render(report=report, **values)
 
 
 def _sections(report: Report) -> list[Section]:

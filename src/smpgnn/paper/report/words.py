@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 from markupsafe import Markup, escape
 
+from smpgnn.pages.words import number
 from smpgnn.paper.experiments.records import Record
 from smpgnn.paper.report.collect import TableReport
-
-
-def number(value: float, digits: int) -> str:
-    """A number with a proper minus sign; a network beyond float32 is an overflow."""
-    return f"{value:.{digits}f}".replace("-", "−") if math.isfinite(value) else "overflow"
 
 
 def signed(value: float, digits: int) -> str:
     """A number with its sign; what rounds to zero has none."""
     text = number(abs(value), digits)
     return text if not text.strip("0.") else ("+" if value > 0 else "−") + text
-
-
-def setting(value: Any) -> str:
-    """A setting or a measured value."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def mean(records: Sequence[Record], field: str) -> float:
@@ -51,11 +34,6 @@ def span(records: Sequence[Record], field: str, how: str) -> str:
 def distinct(records: Sequence[Record], field: str) -> str:
     """The values of a text field."""
     return ", ".join(sorted({getattr(record, field) or "unknown" for record in records}))
-
-
-def sentence(text: str) -> str:
-    """The text with a capital at its start."""
-    return text[0].upper() + text[1:]
 
 
 def formula(text: str) -> Markup:
@@ -90,7 +68,4 @@ def missing_text(report: TableReport) -> str:
     return f"Not trained yet: {'; '.join(report.missing)}." if report.missing else ""
 
 
-FILTERS = (
-    number, signed, setting, mean, span, distinct, sentence, formula, plain,
-    seeds_text, missing_text,
-)  # fmt: skip
+FILTERS = (signed, mean, span, distinct, formula, plain, seeds_text, missing_text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -66,6 +67,11 @@ class Task(ABC):
         """The values of the metrics, by their names for users."""
         values: dict[str, Tensor] = metrics.compute()
         return values
+
+    def defined(self, metrics: MetricCollection) -> dict[str, float]:
+        """The results as numbers, without metrics that are undefined on these targets."""
+        numbers = {name: float(value) for name, value in self.results(metrics).items()}
+        return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
     def metric_groups(self) -> list[tuple[tuple[str, ...], list[str]]]:
         """Metrics that are shown together, and the targets that have them."""

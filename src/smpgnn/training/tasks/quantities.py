@@ -1,4 +1,7 @@
-"""What members of an ensemble average: numbers as they are learned, probabilities of classes."""
+"""The outputs of a task by target, and what members of an ensemble average.
+
+An ensemble averages quantities: numbers as they are learned, and probabilities of classes.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,24 @@ _LEAST = 1e-30
 
 @dataclass(frozen=True)
 class Part:
-    """The quantities of one target: a number, or a probability of each class.
+    """The quantities of one target: a number, or the probability of each class.
 
-    Of two classes there may be only that of the second. `columns` are their places among the
-    quantities; `classes` is empty for a number. With `log10` the quantity is a logarithm.
+    With two classes there may be only that of the second. `columns` are their indices among the
+    quantities and among the outputs of the network; `classes` is empty for a number. With `log10`
+    the number is a logarithm. The network predicts numbers minus `mean`, divided by `scale`.
     """
 
     name: str
     columns: tuple[int, ...]
     classes: tuple[str, ...] = ()
     log10: bool = False
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Equal for outputs that predict the same, up to mean and scale."""
+        return self.name, self.classes, len(self.columns), self.log10
 
     def shown(self, values: Tensor) -> Tensor:
         """Quantities of a number in the units of the table."""
@@ -39,7 +50,7 @@ class Part:
 @singledispatch
 def quantities(task: Task, output: Tensor) -> Tensor:
     """The quantities of an output of the network, [R, Q] in float64."""
-    raise InputError("runs with members are for your own data with targets of one level.")
+    raise InputError("members need your own data, with targets of graphs or of nodes.")
 
 
 @singledispatch
@@ -67,7 +78,11 @@ def _(task: Regression, values: Tensor) -> Tensor:
 
 @parts_of.register
 def _(task: Regression) -> tuple[Part, ...]:
-    return tuple(Part(name, (number,), log10=task.log10) for number, name in enumerate(task.names))
+    values = zip(task.names, task.mean, task.scale, strict=True)
+    return tuple(
+        Part(name, (number,), log10=task.log10, mean=mean, scale=scale)
+        for number, (name, mean, scale) in enumerate(values)
+    )
 
 
 @quantities.register

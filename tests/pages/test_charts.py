@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from smpgnn.paper.report.charts import Chart, Series, svg, svg_file
+from smpgnn.pages.charts import Chart, Series, svg, svg_file
 
 
 def series(

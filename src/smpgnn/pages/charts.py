@@ -1,4 +1,4 @@
-"""Line charts as SVG. matplotlib draws them; CSS variables colour them, in light and dark."""
+"""Charts as SVG. matplotlib draws them; CSS variables colour them, in light and dark."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import io
 import math
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from typing import Any
 
 import matplotlib as mpl
 from markupsafe import Markup
@@ -16,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 
 COLOURS = 10
@@ -25,13 +28,15 @@ LOOKS = COLOURS * len(_DASHES)  # each style from 0 on has its own pair of colou
 
 # matplotlib knows no CSS variables. It draws in these stand-ins, those of chart.mplstyle
 # among them, and `svg` replaces them.
-_VARIABLES = {"#0000d0": "--text", "#0000d1": "--rule", "#0000d2": "--page"}
+_VARIABLES = {"#0000d0": "--text", "#0000d1": "--rule", "#0000d2": "--page", "#0000d3": "--muted"}
 _VARIABLES |= {f"#0000c{k}": f"--c{k}" for k in range(COLOURS)}
 
 # Points of 1/72 inch, one unit of the SVG each.
 _WIDTH, _PLOT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 190, 58, 10, 26, 38
 _MARGIN, _LEGEND_LINE, _KEY, _CHARACTER = 10, 12.6, 38, 6.2
-_TEMPLATES = files("smpgnn.paper.report") / "templates"
+_SQUARE = _WIDTH - _LEFT - _RIGHT
+_FEW = 40  # dots that are drawn larger
+_TEMPLATES = files("smpgnn.pages") / "templates"
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,13 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Dots(Series):
+    """Points without a line. A point whose low and high differ has a bar from one to the other."""
+
+
+@dataclass(frozen=True)
 class Chart:
-    """Some series on one pair of axes."""
+    """Some series on one pair of axes. Series without a name are not in the legend."""
 
     title: str
     x_label: str
@@ -69,6 +79,20 @@ class Chart:
         x, *ys = point
         finite = all(abs(value) < _LARGEST for value in point)
         return finite and not (self.log_x and x <= 0) and not (self.log_y and min(ys) <= 0)
+
+
+@dataclass(frozen=True)
+class Plot(Chart):
+    """A square chart with dashed guides. Both axes may have limits, which bars do not exceed."""
+
+    x_limits: tuple[float, float] | None = None
+    y_limits: tuple[float, float] | None = None
+    guides: tuple[tuple[tuple[float, float], tuple[float, float]], ...] = ()
+
+
+def solid(colour: int) -> int:
+    """The style of a solid line in this colour."""
+    return next(k for k in range(colour, LOOKS, COLOURS) if not _DASHES[k % len(_DASHES)][1])
 
 
 def svg(chart: Chart) -> Markup:
@@ -111,46 +135,79 @@ def _rounded(attribute: re.Match[str]) -> str:
 
 def _figure(chart: Chart) -> Figure:
     lines = chart.drawable
-    longest = max(len(line.name) for line in lines)
+    names = [line.name for line in lines if line.name]
+    longest = max(map(len, names), default=0)
     columns = max(1, int((_WIDTH - _MARGIN) / (_KEY + _CHARACTER * longest)))
-    legend = 6 + _LEGEND_LINE * math.ceil(len(lines) / columns)
-    height = _TOP + _PLOT + _BOTTOM + legend
+    legend = 6 + _LEGEND_LINE * math.ceil(len(names) / columns)
+    plot = _SQUARE if isinstance(chart, Plot) else _PLOT
+    height = _TOP + plot + _BOTTOM + legend
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
     FigureCanvasSVG(figure)
     width = _WIDTH - _LEFT - _RIGHT
-    bottom, middle = (legend + _BOTTOM) / height, (legend + _BOTTOM + _PLOT / 2) / height
-    axes = figure.add_axes((_LEFT / _WIDTH, bottom, width / _WIDTH, _PLOT / height))
-    for line in lines:
-        _draw(axes, line)
+    bottom, middle = (legend + _BOTTOM) / height, (legend + _BOTTOM + plot / 2) / height
+    axes = figure.add_axes((_LEFT / _WIDTH, bottom, width / _WIDTH, plot / height))
+    if isinstance(chart, Plot):
+        _prepare(axes, chart)
+    drawn = [_draw(axes, line) for line in lines]
     axes.set(xscale="log" if chart.log_x else "linear", yscale="log" if chart.log_y else "linear")
-    _set_ticks(axes.xaxis)
-    _set_ticks(axes.yaxis)
+    whole = all(float(x).is_integer() for line in lines for x, *_ in line.points)
+    most = 8 if isinstance(chart, Plot) else 6
+    _set_ticks(axes.xaxis, most, whole=whole)
+    _set_ticks(axes.yaxis, most)
     axes.set(title=chart.title, xlabel=chart.x_label)
     axes.set_ylabel(chart.y_label, rotation_mode="anchor")
     axes.yaxis.set_label_coords(13 / _WIDTH, middle, transform=figure.transFigure)
     axes.grid(clip_on=False)
-    names = [line.name for line in lines]
+    handles = [handle for handle, line in zip(drawn, lines, strict=True) if line.name]
     at = (_MARGIN / _WIDTH, 0)
-    figure.legend(axes.lines, names, ncols=columns, loc="lower left", bbox_to_anchor=at)
+    figure.legend(handles, names, ncols=columns, loc="lower left", bbox_to_anchor=at)
     return figure
 
 
-def _draw(axes: Axes, line: Series) -> None:
-    """A band and a line, or a dot for a single point."""
+def _prepare(axes: Axes, plot: Plot) -> None:
+    """Set the limits and draw the guides."""
+    axes.xaxis.labelpad = 7
+    if plot.x_limits is not None:
+        axes.set_xlim(plot.x_limits)
+    if plot.y_limits is not None:
+        axes.set_ylim(plot.y_limits)
+    for (x, y), (to_x, to_y) in plot.guides:
+        axes.plot((x, to_x), (y, to_y), color="#0000d3", linewidth=1, dashes=(4, 3), clip_on=False)
+
+
+def _draw(axes: Axes, line: Series) -> Line2D:
+    """A band and a line, or dots and their bars; the line, for the legend."""
     colour = f"#0000c{line.style % COLOURS}"
     x, y, low, high = zip(*line.points, strict=True)
+    if isinstance(line, Dots):
+        if low != high:
+            _segments(axes, x, low, high, color=colour, linewidth=1, alpha=0.35)
+        width = 4.2 if len(x) > _FEW else 7
+        return _segments(axes, x, y, y, color=colour, linewidth=width, alpha=0.6)
     if len(x) == 1:
-        axes.plot(x * 2, y * 2, color=colour, linewidth=6, solid_capstyle="round", clip_on=False)
-        return
+        return _segments(axes, x, y, y, color=colour, linewidth=6)
     if low != high:
         outline = x + x[::-1], high + low[::-1]
         axes.fill(*outline, color=colour, alpha=0.15, linewidth=0, clip_on=False)
-    axes.plot(x, y, color=colour, linestyle=_DASHES[line.style % len(_DASHES)], clip_on=False)
+    dashes = _DASHES[line.style % len(_DASHES)]
+    return axes.plot(x, y, color=colour, linestyle=dashes, clip_on=False)[0]
 
 
-def _set_ticks(axis: Axis) -> None:
+def _segments(
+    axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], **look: Any
+) -> Line2D:
+    """Vertical segments as one path; those without a length are dots."""
+    gaps = [math.nan] * len(x)
+    xs, ys = (
+        [value for triple in zip(*columns, strict=True) for value in triple]
+        for columns in ((x, x, gaps), (low, high, gaps))
+    )
+    return axes.plot(xs, ys, solid_capstyle="round", clip_on=False, **look)[0]
+
+
+def _set_ticks(axis: Axis, most: int, whole: bool = False) -> None:
     """A few round numbers: on a logarithmic axis, powers of ten, on a short one their triples."""
-    locator: Locator = MaxNLocator(6, steps=[1, 2, 5, 10])
+    locator: Locator = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
     if axis.get_scale() == "log":
         low, high = axis.get_view_interval()
         locator = LogLocator(subs=(1,) if high / low > 1e4 else (1, 3), numticks=9)

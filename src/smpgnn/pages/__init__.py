@@ -1,0 +1,1 @@
+"""Self-contained HTML pages: charts, styles, and the page of a run."""
