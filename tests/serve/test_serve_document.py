@@ -14,6 +14,8 @@ from serving import serving
 
 from smpgnn.cli.main import build_parser
 from smpgnn.serve import EXPLAINED
+from smpgnn.serve.gate import _TURNS
+from smpgnn.serve.service import _EXPLAINED, _PREDICTED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = ROOT / "docs" / "serve.md"
@@ -30,6 +32,8 @@ def test_the_limits_are_those_of_the_program() -> None:
     assert len(rows) == 5
     assert {name: int(value) for name, value in rows} == {name: known[name] for name, _ in rows}
     assert f"explanations: at most {EXPLAINED}" in text
+    assert f"up to {_TURNS} requests take turns" in text
+    assert f"pieces of {_PREDICTED} molecules ({_EXPLAINED} if they are\nexplained)" in text
 
 
 @pytest.mark.slow

@@ -113,6 +113,27 @@ def test_a_full_queue_refuses_and_loses_nothing(run: Path, model: Model) -> None
         check(answers, model)
 
 
+def test_more_work_than_time_finishes_some_in_bounded_memory(run: Path) -> None:
+    body = b"smiles,note\n" + b"".join(b"C,%s\n" % (b"x" * 1_900) for _ in range(1_000))
+
+    async def flood(url: str) -> list[int]:
+        limits = httpx2.Limits(max_connections=120)
+        async with httpx2.AsyncClient(timeout=120, limits=limits, trust_env=False) as client:
+            headers = {"Content-Type": "text/csv"}
+            one = (
+                client.post(f"{url}/api/predict", content=body, headers=headers) for _ in range(120)
+            )
+            return [answer.status_code for answer in await asyncio.gather(*one)]
+
+    with serving(run, "--timeout", 20) as server:
+        statuses = asyncio.run(flood(server.url))
+        assert set(statuses) <= {200, 503, 504}
+        assert statuses.count(200) > 0
+        assert statuses.count(503) > 0  # more than have a place
+        assert peaks(server)[server.process.pid] < 768 * MiB
+        idle(server)
+
+
 def raw(server: Server, head: str, body: bytes) -> socket.socket:
     """A connection on which a request was sent, perhaps not all of it."""
     address = urlsplit(server.url)

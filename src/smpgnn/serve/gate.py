@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +16,8 @@ from smpgnn.serve.problems import Problem, busy, too_slow
 #: Of a body that is too large, so many times the limit are read, so that the client reads our
 #: answer; then the connection is closed.
 _PATIENCE = 16
+#: Requests that take turns at the model; others wait in line, so that the first ones are finished.
+_TURNS = 8
 
 
 class Gone(Exception):
@@ -24,12 +28,14 @@ class Gate:
     """ASGI middleware that bounds the memory and time of requests with a body.
 
     A request takes its place before its body is read, so at most `limits.requests` bodies are in
-    memory. It loses it when it is answered, at the time limit, or when the client is gone.
+    memory. It loses it when it is answered, at the time limit, or when the client is gone. The
+    first ones take turns at the model, the others wait in line.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self.app, self.limits = app, limits
         self.requests = 0
+        self._turns = asyncio.Semaphore(_TURNS)
         self._ended = False
         self._deadlines: set[asyncio.Timeout] = set()
 
@@ -57,7 +63,13 @@ class Gate:
             self.requests -= 1
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started, body = False, None
+        begun, started, body = False, False, None
+
+        async def in_turn(scope: Scope, receive: Receive, send: Send) -> None:
+            nonlocal begun
+            async with self._turns:
+                begun = True
+                await self.app(scope, receive, send)
 
         async def noted(message: Message) -> None:
             nonlocal started
@@ -69,7 +81,7 @@ class Gate:
                 self._deadlines.add(deadline)
                 try:
                     body = await self._body(Headers(scope=scope), receive)
-                    await self._run(scope, body, receive, noted)
+                    await _until_gone(in_turn, scope, body, receive, noted)
                 finally:
                     self._deadlines.discard(deadline)
         except TimeoutError:
@@ -79,6 +91,8 @@ class Gate:
                 raise busy() from None
             if body is None:
                 raise self._too_late() from None
+            if not begun:
+                raise busy() from None
             raise too_slow(self.limits.seconds) from None
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
@@ -118,31 +132,32 @@ class Gate:
             {"Connection": "close"},
         )
 
-    async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Run the app; cancel it if the client goes."""
 
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+async def _until_gone(
+    app: Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]],
+    scope: Scope,
+    body: bytes,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Run an app with a body; cancel it if the client goes."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def given() -> Message:
-            if not messages:
-                await asyncio.Event().wait()  # until this is cancelled
-            return messages.pop()
+    async def given() -> Message:
+        if not messages:
+            await asyncio.Event().wait()  # until this is cancelled
+        return messages.pop()
 
-        async def gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
 
-        app = asyncio.create_task(_run(self.app, scope, given, send))
-        end = asyncio.create_task(gone())
-        try:
-            await asyncio.wait({app, end}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            end.cancel()
-            if not app.done():
-                app.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await app
-
-
-async def _run(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    await app(scope, receive, send)
+    work, end = asyncio.create_task(app(scope, given, send)), asyncio.create_task(gone())
+    try:
+        await asyncio.wait({work, end}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        end.cancel()
+        if not work.done():
+            work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
