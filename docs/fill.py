@@ -239,8 +239,8 @@ def _compiled_in_words(rows: list[dict[str, Any]]) -> str:
     """What the table of `compiled` says."""
     speed = {(row["index"], row["pass"]): f"{row['speedup']:.2f}" for row in rows}
     return (
-        f"On this processor, compiled calls that build the index are {speed['inside', 'inference']} "
-        f"times as fast as eager ones in inference and {speed['inside', 'training']} times in "
+        "On this processor, compiled calls that build the index are "
+        f"{speed['inside', 'inference']} times as fast as eager ones in inference and {speed['inside', 'training']} times in "
         f"training. With a given index the factors are {speed['given', 'inference']} and "
         f"{speed['given', 'training']}: eager calls keep the lists that they compute from it."
     )

@@ -393,23 +393,29 @@ def predict_table(
 
 def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Written:
     """Predict for a file or folder of graphs; one row per graph, or node."""
-    from smpgnn.data.graphs import read_graphs
     from smpgnn.data.table_writer import AtomicCsvWriter
 
-    schema = model.schema("predict with it")
-    nodes = model.saved.spec.level == "node"
-    labels = ["graph", "node"] if nodes else ["graph"]
+    model.schema("predict with it")  # before a file is written
+    labels = ["graph", "node"] if model.saved.spec.level == "node" else ["graph"]
     with AtomicCsvWriter(output, [*labels, *model.columns]) as writer:
-        table = read_graphs(path, schema=schema)
-        frame = model.predict_store(table.store)
-        names: list[tuple[str, ...]] = [(name,) for name in table.names]
-        if nodes:
-            pairs = zip(table.names, table.node_names, strict=True)
-            names = [(graph, node) for graph, own in pairs for node in own]
-        for place, values in enumerate(zip(*names, strict=True)):
-            frame.insert(place, labels[place], values)
+        frame = graph_frame(model, path)
         writer.write(frame)
     return Written(len(frame), int(frame["error"].notna().sum()), tuple(model.columns))
+
+
+def graph_frame(model: Model, path: str | Path) -> pd.DataFrame:
+    """Predictions for a file or folder of graphs: the names of graph (and node), then `columns`."""
+    from smpgnn.data.graphs import read_graphs
+
+    table = read_graphs(path, schema=model.schema("predict with it"))
+    frame = model.predict_store(table.store)
+    graphs = list(table.names)
+    if model.saved.spec.level == "node":
+        pairs = list(zip(table.names, table.node_names, strict=True))
+        graphs = [name for name, own in pairs for _ in own]
+        frame.insert(0, "node", [node for _, own in pairs for node in own])
+    frame.insert(0, "graph", graphs)
+    return frame
 
 
 def with_index_of(inputs: Any, frame: pd.DataFrame) -> pd.DataFrame:
