@@ -240,8 +240,9 @@ def _compiled_in_words(rows: list[dict[str, Any]]) -> str:
     speed = {(row["index"], row["pass"]): f"{row['speedup']:.2f}" for row in rows}
     return (
         "On this processor, compiled calls that build the index are "
-        f"{speed['inside', 'inference']} times as fast as eager ones in inference and {speed['inside', 'training']} times in "
-        f"training. With a given index the factors are {speed['given', 'inference']} and "
+        f"{speed['inside', 'inference']} times as fast as eager ones in inference and "
+        f"{speed['inside', 'training']} times in training. With a given index the factors are "
+        f"{speed['given', 'inference']} and "
         f"{speed['given', 'training']}: eager calls keep the lists that they compute from it."
     )
 
