@@ -129,7 +129,7 @@ class MarkedSetLinear(SetLinear):
 
     @property
     def maps(self) -> list[TowerLinear]:
-        return [*super().maps, self.own_to_all, self.own_to_own]
+        return [self.w1, self.w2, self.w3, self.own_to_all, self.own_to_own]
 
 
 class RowLinear(nn.Module):
