@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs-ready
 
-.PHONY: demo test test-all lint docs fuzz setup bench clean
+.PHONY: demo test test-all lint docs fuzz setup bench package clean
 
 # One thread: at this size a second one gains a quarter, and loses far more on a machine that is shared.
 demo: $(READY)
@@ -35,6 +35,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/scale.py
 
+# Wheel and sdist in dist/, and the README's commands from the wheel in an empty environment.
+package: $(READY)
+	$(BIN)/python tests/package_check.py
+
 setup: $(READY)
 
 # Triton comes with a torch for GPUs; elsewhere it is there to test the kernels by its interpreter.
@@ -54,4 +58,4 @@ $(DOCS): $(READY) docs/requirements.txt
 	touch $@
 
 clean:
-	rm -rf build/docs docs/reference/api docs/reference/commands docs/reference/settings.rst demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures
+	rm -rf build/docs docs/reference/api docs/reference/commands docs/reference/settings.rst demo dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis fuzz-failures

@@ -239,9 +239,10 @@ def _compiled_in_words(rows: list[dict[str, Any]]) -> str:
     """What the table of `compiled` says."""
     speed = {(row["index"], row["pass"]): f"{row['speedup']:.2f}" for row in rows}
     return (
-        f"On this processor, compiled calls that build the index are {speed['inside', 'inference']} "
-        f"times as fast as eager ones in inference and {speed['inside', 'training']} times in "
-        f"training. With a given index the factors are {speed['given', 'inference']} and "
+        "On this processor, compiled calls that build the index are "
+        f"{speed['inside', 'inference']} times as fast as eager ones in inference and "
+        f"{speed['inside', 'training']} times in training. With a given index the factors are "
+        f"{speed['given', 'inference']} and "
         f"{speed['given', 'training']}: eager calls keep the lists that they compute from it."
     )
 
@@ -323,6 +324,38 @@ def precision() -> str:
         peak = max(run["peak_memory_mib"] for run in runs)
         lines.append(_table_line([name, *shown, f"{peak:,.0f} MiB"]))
     return "\n".join([*lines, "", _about_runs(folder, runs[0])])
+
+
+def partitions() -> str:
+    """What predictions for very large sets cost, from the rate of one core."""
+    found = read("benchmarks/partitions-cpu.json")
+    rate = found["rows_per_s"]
+    lines = ["| molecules | core hours | on 64 cores | on 1,000 cores |", "|---|---|---|---|"]
+    for count, name in ((10**6, "1 million"), (10**8, "100 million"), (10**9, "1 billion")):
+        hours = count / rate / 3600
+        times = " | ".join(_duration(hours / cores) for cores in (64, 1000))
+        lines.append(
+            f"| {name} | {hours:,.2g} | {times} |"
+            if hours < 1
+            else f"| {name} | {hours:,.0f} | {times} |"
+        )
+    lines.append("")
+    lines.append(
+        f"(Measured: {rate:,.0f} molecules per second of processor time on one core of "
+        f"{found['device']}, with the default network of `smpgnn train molecules`, "
+        f"{found['atoms']:.0f} heavy atoms per molecule on average, features and files included; "
+        f"{found['start_s']:.1f} s to start. The larger counts are products of this rate: they "
+        "assume that cores do not slow each other down and that the files are as fast as those of "
+        "one machine. A run with N members takes about N times as long.)"
+    )
+    return "\n".join(lines)
+
+
+def _duration(hours: float) -> str:
+    """Hours in a suitable unit."""
+    if hours < 1 / 60:
+        return f"{3600 * hours:,.0f} s"
+    return f"{60 * hours:,.0f} min" if hours < 1 else f"{hours:,.1f} h"
 
 
 def few_molecules() -> str:
@@ -411,6 +444,7 @@ DOCUMENTS = {
         "precision": precision,
         "complexity": complexity,
     },
+    "docs/many_machines.md": {"partitions": partitions},
     "docs/ensembles.md": {"intervals": intervals},
     "docs/training.md": {"few-molecules": few_molecules},
     "docs/concepts/family.md": {"family": family},

@@ -2,9 +2,9 @@
 
     python examples/demo.py --output demo
 
-Half of the graphs of 36 nodes contain a cycle of length 4. The script draws both training curves.
-SMP uses neighbourhood identifiers, which give the same results as one-hot identifiers with a
-fraction of the rows.
+Half of the graphs of 36 nodes contain a cycle of length 4. The script draws both training curves
+and writes a page, index.html, that shows and explains what happened. SMP uses neighbourhood
+identifiers, which give the same results as one-hot identifiers with a fraction of the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from demo_page import page
+
 import smpgnn
+from smpgnn.files import write_text
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.train import Result
 
@@ -73,7 +76,9 @@ def main() -> None:
     for model, result in results.items():
         accuracy = 100 * result.test["accuracy"]
         print(f"  {NAMES[model]:<10} {accuracy:6.2f}%  ({result.seconds:.0f} s)")
+    write_text(options.output / "index.html", page(results, NAMES))
     print(f"Figure: {figure}")
+    print(f"Page, to open in a browser: {options.output / 'index.html'}")
 
 
 if __name__ == "__main__":

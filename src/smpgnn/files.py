@@ -58,7 +58,7 @@ class Replacement:
             name = os.fsencode(self._target.name)[:_NAME_BYTES].decode("utf-8", "ignore")
             token = secrets.token_hex(4)
             self.part = self._target.with_name(f".{name}.smpgnn-{token}.part")
-            _sweep(self._target.parent)
+            _sweep_once(self._target.parent)
             _unfinished.add(self.part)
             self._lock = os.open(self.part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
             _try_lock(self._lock)
@@ -145,20 +145,28 @@ def write_texts(texts: Mapping[str | Path, str]) -> None:
 
 
 @functools.cache
-def _sweep(folder: Path) -> None:
-    """Remove the part files of killed processes; only once per folder, which may be large."""
+def _sweep_once(folder: Path) -> None:
+    """Remove the part files of killed processes, once per folder, which may be large."""
+    remove_unfinished(folder)
+
+
+def remove_unfinished(folder: Path) -> int:
+    """Remove the part files of killed processes; the number of those that are in use."""
+    left = 0
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _PART.fullmatch(name):
                 with contextlib.suppress(OSError, AttributeError):  # Windows lacks the flags
-                    _remove_unlocked(folder / name)
+                    left += not _remove_unlocked(folder / name)
+    return left
 
 
-def _remove_unlocked(part: Path) -> None:
+def _remove_unlocked(part: Path) -> bool:
     file = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if _try_lock(file):
+        if unlocked := _try_lock(file):
             part.unlink()
+        return unlocked
     finally:
         os.close(file)
 

@@ -12,42 +12,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
+from tiny_model import table, tiny_model
 
-from smpgnn.config.network import NetworkOptions
-from smpgnn.data.molecules import MoleculeFeaturizer
 from smpgnn.errors import InputError
 from smpgnn.inference import predict, processes
 from smpgnn.inference.predict import load, predict_table
-from smpgnn.models.registry import NetworkSpec
-from smpgnn.training.saved import SavedModel, save_model
-from smpgnn.training.tasks import Regression
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a tiny network that was never trained."""
-    torch.manual_seed(0)
-    features = MoleculeFeaturizer()
-    spec = NetworkSpec(
-        in_channels=len(features.atom_features),
-        edge_channels=len(features.bond_features),
-        node_outputs=0,
-        graph_outputs=1,
-        options=NetworkOptions(hidden_channels=8, num_layers=2, identifiers="local", norm="batch"),
-    )
-    path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    source = {"kind": "molecules", "smiles_column": "smiles"}
-    save_model(path, SavedModel(spec.build(), spec, Regression(), source))
-    return path
-
-
-def table(path: Path, rows: int) -> Path:
-    """Molecules of several sizes; one is invalid."""
-    smiles = ["C" * (1 + row % 7) + "O" * (row % 3 == 0) for row in range(rows)]
-    smiles[rows // 2] = "C1CC"
-    pd.DataFrame({"smiles": smiles, "row": range(rows)}).to_csv(path, index=False)
-    return path
+    return tiny_model(tmp_path_factory.mktemp("model"))
 
 
 def test_the_number_of_processes_changes_nothing(
@@ -73,7 +47,7 @@ def test_on_a_gpu_the_processes_only_featurise(model: Path) -> None:
     assert not list(light.network.parameters())
     assert not list(light.saved.network.parameters())
     smiles = ["CCO", "C1CC", "c1ccccc1"]
-    ((item, found),) = processes._in_processes(light.featurize, [("a", (smiles, None))], 1)
+    ((item, found),) = processes.in_processes(light.featurize, [("a", (smiles, None))], 1)
     assert item == "a"
     frame = made.predict_molecules(found, 3)
     pd.testing.assert_frame_equal(frame, made.predict_smiles(smiles))
@@ -83,8 +57,8 @@ def test_short_tables_take_one_process(model: Path, monkeypatch: pytest.MonkeyPa
     def refused(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(processes, "_in_processes", refused)
-    monkeypatch.setattr(processes, "_suitable", lambda: 4)
+    monkeypatch.setattr(processes, "in_processes", refused)
+    monkeypatch.setattr(processes, "suitable_processes", lambda: 4)
     frames = [pd.DataFrame({"smiles": ["CC", "CO"]}) for _ in range(3)]
     made = load(model, "cpu")
     assert len(list(processes.predicted(made, frames, ["smiles"], 0))) == 3
@@ -109,7 +83,7 @@ def test_few_pieces_are_read_ahead() -> None:
         for read in range(1, 31):
             yield read, (read * ["x"], None)
 
-    for item, found in processes._in_processes(length, pieces(), 2):
+    for item, found in processes.in_processes(length, pieces(), 2):
         assert item == found
         assert read <= item + 5
 
@@ -118,7 +92,7 @@ def test_a_killed_process_and_an_error_in_one_are_explained() -> None:
     for word, said in (("die", "one of the 2 processes was killed"), ("refuse", "is refused")):
         given = enumerate(([text], None) for text in ("a", word, "b"))
         with pytest.raises(InputError, match=said):
-            list(processes._in_processes(length, given, 2))
+            list(processes.in_processes(length, given, 2))
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are found in /proc")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from smpgnn.cli.arguments import Parser, add_device, add_table_format, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.rate import show_rate
+from smpgnn.errors import InputError
 
 
 def add_predict(verbs: Any) -> None:
@@ -17,11 +20,19 @@ def add_predict(verbs: Any) -> None:
         help="predict with a trained model",
         description="Predict for a table of SMILES or for graphs; the output has a row for every "
         "input row.",
-        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv",
+        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv\n"
+        "  smpgnn predict runs/logS 'in/*.parquet' -o out/ --engine ray",
     )
-    add_inputs(parser)
+    add_inputs(parser, several=True)
     output = parser.add_argument_group("output")
-    output.add_argument("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    output.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="CSV or Parquet file to write; for several tables a folder, such as out/, whose "
+        "finished files are skipped",
+    )
     output.add_argument(
         "--interval",
         metavar="P",
@@ -33,21 +44,33 @@ def add_predict(verbs: Any) -> None:
         action="store_true",
         help="add the similarity to the nearest training molecule, and which one it is",
     )
-    add_device(parser).add_argument(
+    hardware = add_device(parser)
+    hardware.add_argument(
         "--processes",
         metavar="N",
-        type=whole_number(1, 1000),
+        type=whole_number(1, 100_000),
         default=0,
-        help="processes for a table of SMILES; default: one per idle processor for long tables",
+        help="processes for tables of SMILES; default: one per idle processor for long tables",
+    )
+    hardware.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="with a folder as output: processes of this machine, or Ray on many machines",
     )
     parser.set_defaults(parser=parser, command=predict)
 
 
-def add_inputs(parser: Parser) -> None:
-    """Add a model and the data to apply it to."""
+def add_inputs(parser: Parser, several: bool = False) -> None:
+    """Add a model and the data to apply it to, which may be several tables."""
     data = parser.add_argument_group("model and data")
     add_model(data)
-    data.add_argument("data", metavar="DATA", help="table, SDF or Mol file, or graphs")
+    text = "table, SDF or Mol file, or graphs"
+    if several:
+        text += "; several tables by a pattern such as 'in/*.parquet'"
+        data.add_argument("data", metavar="DATA", nargs="+", help=text)
+    else:
+        data.add_argument("data", metavar="DATA", help=text)
     add_table_format(data)
 
 
@@ -59,18 +82,24 @@ def add_model(group: argparse._ArgumentGroup) -> None:
 def predict(arguments: argparse.Namespace) -> int:
     with importing():
         from smpgnn.data.tables import existing_file
+        from smpgnn.inference.partition_files import writes_folder
         from smpgnn.inference.predict import load, predict_graphs, predict_table
 
+    if arguments.engine == "ray" or writes_folder(arguments.data, arguments.output):
+        return _predict_folder(arguments)
+    (data,) = arguments.data
     model = load(arguments.run, arguments.device)
+    if model.reads_smiles and Path(data).is_dir():
+        return _predict_folder(arguments)
     if arguments.interval is not None:
         model = model.with_interval(arguments.interval)
     if arguments.domain:
         model = model.with_domain()
     if model.reads_smiles:
-        existing_file(arguments.data)
+        existing_file(data)
         written = predict_table(
             model,
-            arguments.data,
+            data,
             arguments.output,
             smiles_column=arguments.smiles_column,
             separator=arguments.separator,
@@ -78,7 +107,7 @@ def predict(arguments: argparse.Namespace) -> int:
             progress=show_rate("rows"),
         )
     else:
-        written = predict_graphs(model, arguments.data, arguments.output)
+        written = predict_graphs(model, data, arguments.output)
     print(f"{written.rows} rows written to {arguments.output}")
     if written.failed:
         lack = "has" if written.failed == 1 else "have"
@@ -87,4 +116,57 @@ def predict(arguments: argparse.Namespace) -> int:
     if written.renamed:
         names = ", ".join(f"'{name}'" for name in written.renamed)
         print(f"The table already has columns of the usual names: the new columns are {names}.")
+    return 0
+
+
+def _predict_folder(arguments: argparse.Namespace) -> int:
+    """Predict for several tables, each into a file of its own."""
+    with importing():
+        from smpgnn.inference.engines import check_ray, run_local, run_ray
+        from smpgnn.inference.partition_files import plan
+        from smpgnn.inference.partitions import Job, Worker
+
+    by_ray = arguments.engine == "ray"
+    if by_ray:
+        check_ray()
+    job = Job(
+        arguments.run,
+        "cpu" if by_ray else arguments.device,
+        arguments.smiles_column,
+        arguments.separator,
+        arguments.interval,
+        arguments.domain,
+    )
+    worker = Worker(job)
+    partitions = plan(arguments.data, arguments.output)
+    show, total = show_rate("rows"), len(partitions)
+    done = new = rows = failed = earlier = 0
+    unwritten = []
+
+    def progress(more: int) -> None:
+        show(new + more, f"; {done} of {total} files")
+
+    if by_ray:
+        everywhere = replace(worker.job, device=arguments.device)
+        outcomes = run_ray(everywhere, partitions, arguments.processes)
+    else:
+        outcomes = run_local(worker, partitions, arguments.processes, progress)
+    for outcome in outcomes:
+        done += 1
+        if outcome.written is None:
+            unwritten.append(outcome.reason)
+            continue
+        rows, failed = rows + outcome.written.rows, failed + outcome.written.failed
+        earlier += outcome.earlier
+        new += 0 if outcome.earlier else outcome.written.rows
+        progress(0)
+    print(f"{rows:,} rows in {done - len(unwritten):,} files in {arguments.output}", end="")
+    print(f", {earlier:,} of them finished before" if earlier else "")
+    if failed:
+        print(f"{failed:,} rows have no prediction: see the column 'error'.")
+    if unwritten:
+        raise InputError(
+            f"{len(unwritten)} of {total} tables have no predictions (correct them and run the "
+            f"command again): {' '.join(unwritten[:5])}"
+        )
     return 0

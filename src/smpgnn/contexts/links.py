@@ -1,4 +1,4 @@
-"""How rows are linked beyond the messages of SMP: index lists beside the lift.
+"""How rows are linked beyond the messages of SMP: further index lists.
 
 They need rows that describe one node each: one-hot or local contexts.
 """

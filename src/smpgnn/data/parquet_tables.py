@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,13 @@ class ParquetTable:
         import pandas as pd
 
         first = 1
+        for batch in self.batches(columns, rows):
+            index = pd.RangeIndex(first, first + batch.num_rows, name="row")
+            yield self.frame(batch, columns).set_axis(index)
+            first += batch.num_rows
+
+    def batches(self, columns: tuple[str, ...], rows: int) -> Iterator[Any]:
+        """These columns in Arrow's record batches of 1 to `rows` rows."""
         with self._open() as table:
             batches = table.iter_batches(rows, columns=list(columns))
             while True:
@@ -40,12 +47,20 @@ class ParquetTable:
                     batch = next(batches, None)
                 if batch is None:
                     return
-                index = pd.RangeIndex(first, first + batch.num_rows, name="row")
-                values = {name: self._column(batch, name) for name in columns}
-                frame = pd.DataFrame(values, columns=list(columns)).set_axis(index)
-                first += len(frame)
-                if len(frame):
-                    yield frame
+                if batch.num_rows:
+                    yield batch
+
+    def frame(self, batch: Any, columns: Sequence[str]) -> pd.DataFrame:
+        """Columns of a record batch."""
+        import pandas as pd
+
+        values = {name: self._column(batch, name) for name in columns}
+        return pd.DataFrame(values, columns=list(columns))
+
+    def schema(self) -> Any:
+        """Arrow's schema of the file."""
+        with self._open() as table, self._sound():
+            return table.schema_arrow
 
     def _open(self) -> Any:
         import pyarrow.parquet as pq

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 def table_columns(path: Table, *, separator: str | None = None) -> tuple[str, ...]:
     """The column names of a table, in order."""
-    return _open(path, separator).names if isinstance(path, str | Path) else tuple(path.columns)
+    return (
+        open_table(path, separator).names if isinstance(path, str | Path) else tuple(path.columns)
+    )
 
 
 def table_name(table: Table) -> str:
@@ -61,7 +63,7 @@ def stream_table(
     """
     if chunk_rows < 1:
         raise InputError(f"chunk_rows is {chunk_rows}, but must be at least 1.")
-    table = _open(path, separator)
+    table = open_table(path, separator)
     chosen = table.names if columns is None else require_columns(columns, table.names, path)
 
     def nonempty() -> Iterator[pd.DataFrame]:
@@ -74,7 +76,10 @@ def stream_table(
     return nonempty()
 
 
-def _open(path: str | Path, separator: str | None) -> TextTable | ParquetTable | SdfTable:
+def open_table(
+    path: str | Path, separator: str | None = None
+) -> TextTable | ParquetTable | SdfTable:
+    """A table in a file, whose `names` are those of its columns and whose `chunks` are its rows."""
     from smpgnn.data.sdf import SdfTable, is_sdf
 
     file = existing_file(path)

@@ -13,18 +13,12 @@ from smpgnn.config.options import TableOptions
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference.predict import Model
-from smpgnn.pretrained import named
 from smpgnn.training.ensemble import Ensemble, Shown, spread
 from smpgnn.training.member_plan import MEMBERS, members
 from smpgnn.training.member_results import joined, load_members
 from smpgnn.training.network import run_network
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks.quantities import numbers, quantities
-
-
-def has_members(path: str | Path) -> bool:
-    """Whether this is the folder of a run with members."""
-    return named(path) is None and (Path(path) / MEMBERS).is_dir()
 
 
 class EnsembleModel(Model):

@@ -24,6 +24,7 @@ from smpgnn.inference.domain import Domain
 from smpgnn.inference.pieces import in_pieces
 from smpgnn.inference.processes import PIECE_ROWS, predicted
 from smpgnn.threads import suitable_threads
+from smpgnn.training.member_plan import has_members
 from smpgnn.training.network import run_network
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.tasks import Task
@@ -353,10 +354,23 @@ def predict_table(
 ) -> Written:
     """Predict for a table of SMILES of any length, piece by piece.
 
-    Writes all columns of the input, then the predictions, then `error`. With `processes=0` long
-    tables use all idle processors.
+    Writes all columns of the input, then the predictions, then `error`: Parquet if the name of the
+    output ends in .parquet, else CSV. With `processes=0` long tables use all idle processors.
     """
     import pandas as pd
+
+    if Path(output).suffix == ".parquet":
+        from smpgnn.inference.partitions import write_parquet
+
+        return write_parquet(
+            model,
+            path,
+            output,
+            smiles_column=smiles_column,
+            separator=separator,
+            processes=processes,
+            progress=progress,
+        )
 
     from smpgnn.data.table_writer import AtomicCsvWriter
     from smpgnn.data.tables import free_names, stream_table
@@ -379,23 +393,29 @@ def predict_table(
 
 def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Written:
     """Predict for a file or folder of graphs; one row per graph, or node."""
-    from smpgnn.data.graphs import read_graphs
     from smpgnn.data.table_writer import AtomicCsvWriter
 
-    schema = model.schema("predict with it")
-    nodes = model.saved.spec.level == "node"
-    labels = ["graph", "node"] if nodes else ["graph"]
+    model.schema("predict with it")  # before a file is written
+    labels = ["graph", "node"] if model.saved.spec.level == "node" else ["graph"]
     with AtomicCsvWriter(output, [*labels, *model.columns]) as writer:
-        table = read_graphs(path, schema=schema)
-        frame = model.predict_store(table.store)
-        names: list[tuple[str, ...]] = [(name,) for name in table.names]
-        if nodes:
-            pairs = zip(table.names, table.node_names, strict=True)
-            names = [(graph, node) for graph, own in pairs for node in own]
-        for place, values in enumerate(zip(*names, strict=True)):
-            frame.insert(place, labels[place], values)
+        frame = graph_frame(model, path)
         writer.write(frame)
     return Written(len(frame), int(frame["error"].notna().sum()), tuple(model.columns))
+
+
+def graph_frame(model: Model, path: str | Path) -> pd.DataFrame:
+    """Predictions for a file or folder of graphs: the names of graph (and node), then `columns`."""
+    from smpgnn.data.graphs import read_graphs
+
+    table = read_graphs(path, schema=model.schema("predict with it"))
+    frame = model.predict_store(table.store)
+    graphs = list(table.names)
+    if model.saved.spec.level == "node":
+        pairs = list(zip(table.names, table.node_names, strict=True))
+        graphs = [name for name, own in pairs for _ in own]
+        frame.insert(0, "node", [node for _, own in pairs for node in own])
+    frame.insert(0, "graph", graphs)
+    return frame
 
 
 def with_index_of(inputs: Any, frame: pd.DataFrame) -> pd.DataFrame:
@@ -424,8 +444,8 @@ def load(path: str | Path, device: str = "auto") -> Model:
 
     A run with members is a model that predicts their mean.
     """
-    from smpgnn.inference.ensemble import EnsembleModel, has_members
-
     if has_members(path):
+        from smpgnn.inference.ensemble import EnsembleModel
+
         return EnsembleModel(path, device)
     return Model(load_model(path), device, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import multiprocessing
 import os
@@ -22,6 +21,7 @@ import torch
 from torch import nn
 
 from smpgnn.errors import InputError
+from smpgnn.signals import without_interrupts
 from smpgnn.threads import idle_processors
 from smpgnn.training.memory import available_bytes
 
@@ -42,7 +42,7 @@ _BYTES = 1 << 30
 #: What a process imports before it gets its first piece.
 _MODULES = ["torch", "pandas", "rdkit.Chem", "smpgnn.inference.predict"]
 
-#: The work of this process, if it was started by `_in_processes`.
+#: The work of this process, if it was started by `in_processes`.
 _work: Callable[..., Any]
 
 
@@ -64,16 +64,16 @@ def predicted(
     if not processes:
         while sum(map(len, first)) < _FEW_ROWS and (frame := next(frames, None)) is not None:
             first.append(frame)
-        processes = _suitable() if sum(map(len, first)) >= _FEW_ROWS else 1
+        processes = suitable_processes() if sum(map(len, first)) >= _FEW_ROWS else 1
     pieces = ((frame, _given(frame, columns)) for frame in chain(first, frames))
     if processes == 1:
         for frame, given in pieces:
             yield frame, model.predict_smiles(*given)
     elif model.device.type == "cpu":
-        for frame, found in _in_processes(model.predict_smiles, pieces, processes):
+        for frame, found in in_processes(model.predict_smiles, pieces, processes):
             yield frame, found
     else:
-        for frame, found in _in_processes(_without_network(model).featurize, pieces, processes):
+        for frame, found in in_processes(_without_network(model).featurize, pieces, processes):
             yield frame, model.predict_molecules(found, len(frame))
 
 
@@ -83,7 +83,7 @@ def _given(frame: pd.DataFrame, columns: list[str]) -> _Given:
     return frame[smiles].tolist(), frame[descriptors] if descriptors else None
 
 
-def _suitable() -> int:
+def suitable_processes() -> int:
     """As many processes as there are idle processors and memory."""
     room = int(available_bytes(torch.device("cpu")) // (2 * _BYTES))
     return max(1, min(idle_processors(), room))
@@ -97,10 +97,10 @@ def _without_network(model: Model) -> Model:
     return light
 
 
-def _in_processes(
-    work: Callable[..., Any], pieces: Iterable[tuple[Item, _Given]], processes: int
+def in_processes(
+    work: Callable[..., Any], pieces: Iterable[tuple[Item, tuple[Any, ...]]], processes: int
 ) -> Iterator[tuple[Item, Any]]:
-    """The pieces and the results of `work`, in order; few pieces are under way at a time."""
+    """Items and the results of `work` for what comes with them, in order; few are under way."""
     others = set(multiprocessing.active_children())
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -110,7 +110,7 @@ def _in_processes(
     waiting: deque[tuple[Item, Future[bytes]]] = deque()
     try:
         for item, given in pieces:
-            with _without_interrupts():  # the processes inherit this
+            with without_interrupts():  # the processes inherit this
                 waiting.append((item, pool.submit(_run, given)))
             if len(waiting) > 2 * processes:
                 yield _next(waiting)
@@ -123,26 +123,16 @@ def _in_processes(
         ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
+        started = set(multiprocessing.active_children()) - others
+        for process in started:
             process.terminate()
+        for process in started:
+            process.join(5)
 
 
 def _next(waiting: deque[tuple[Item, Future[bytes]]]) -> tuple[Item, Any]:
     item, future = waiting.popleft()
     return item, pickle.loads(future.result())
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C has no effect inside, nor in the processes that start: this one ends them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(work: bytes) -> None:
@@ -161,6 +151,6 @@ def _follow(sentinel: int) -> None:
     os._exit(1)
 
 
-def _run(given: _Given) -> bytes:
+def _run(given: tuple[Any, ...]) -> bytes:
     """The result as bytes: tensors would be shared by open files, of which there may be few."""
     return pickle.dumps(_work(*given))

@@ -185,5 +185,5 @@ def set_map_type(
     if not own_terms:
         return usual if set_terms else RowLinear
     if usual is RowLinear or not set_terms:
-        raise InputError("own_terms=True goes with contexts and set_terms=True only.")
+        raise InputError("own_terms=True needs contexts and set_terms=True.")
     return MarkedSetLinear

@@ -9,6 +9,7 @@ from typing import Any
 
 from smpgnn.config.options import MoleculesOptions, TableOptions, TrainOptions
 from smpgnn.errors import InputError
+from smpgnn.pretrained import named
 
 #: The folder of the members' run folders inside that of the run.
 MEMBERS = "members"
@@ -16,6 +17,11 @@ MEMBERS = "members"
 _ALONE: dict[str, Any] = {
     "folds": 0, "repeats": 1, "ensemble": 1, "calibration": 0.0, "jobs": 0, "report": False,
 }  # fmt: skip
+
+
+def has_members(path: str | Path) -> bool:
+    """Whether this is the folder of a run with members."""
+    return named(path) is None and (Path(path) / MEMBERS).is_dir()
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
-"""The metric of the graph-properties benchmark."""
+"""Metrics of torchmetrics: that of the graph-properties benchmark, and those of your own data."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 
 from smpgnn.data.store import GraphBatch
+from smpgnn.training.scores import Score
 
 
 class LogMSEBySize(Metric):
@@ -51,3 +53,29 @@ class LogMSEBySize(Metric):
 
     def compute(self) -> Tensor:
         return self.by_target().mean()
+
+
+class Scores(Metric):
+    """Keeps outputs and targets of all batches, and scores them together.
+
+    Args:
+        score: computes the metrics from both, in float64 on the CPU.
+    """
+
+    full_state_update = False
+
+    def __init__(self, score: Score) -> None:
+        super().__init__()
+        self.score = score
+        self.output: list[Tensor]
+        self.target: list[Tensor]
+        for name in ("output", "target"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        self.output.append(output.detach().float().clone())  # a captured step overwrites its output
+        self.target.append(target.detach().clone())
+
+    def compute(self) -> dict[str, Tensor]:
+        output, target = dim_zero_cat(self.output), dim_zero_cat(self.target)
+        return self.score(output.cpu().double(), target.cpu().double())

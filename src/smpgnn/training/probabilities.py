@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression, minimize_scalar
 
 Values = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -88,6 +87,8 @@ def fit_calibrator(name: str, shares: Values, target: Rows) -> tuple[Calibrator,
 
 def _fit(name: str, method: str, shares: Values, target: Rows) -> Calibrator:
     if method == "temperature":
+        from scipy.optimize import minimize_scalar
+
         found = minimize_scalar(
             lambda log: log_loss(Calibrator(name, method, float(np.exp(log)))(shares), target),
             bounds=(-3.0, 3.0),
@@ -108,6 +109,8 @@ def _steps(shares: Values, target: Rows, one: int) -> Steps:
     values, first = np.unique(x, return_index=True)
     weights = np.diff(np.append(first, len(x)))
     means = np.add.reduceat(hits, first) / weights
+    from scipy.optimize import isotonic_regression
+
     y = isotonic_regression(means, weights=weights).x
     margin = 1 / (len(x) + 2)
     y = np.clip(y, margin, 1 - margin)

@@ -7,15 +7,14 @@ column leave undefined (`is_defined`) has no value for it and is left out of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
-from torchmetrics import Metric, MetricCollection
-from torchmetrics.functional import r2_score
-from torchmetrics.functional.classification import binary_auroc, binary_average_precision
-from torchmetrics.utilities import dim_zero_cat
+
+if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
 
 #: Metrics that need two different targets.
 _NEED_TWO = frozenset({"auc", "prauc", "r2", "pearson", "spearman"})
@@ -32,34 +31,12 @@ def is_defined(metric: str, target: Tensor) -> bool:
     return metric not in _NEED_TWO or bool((known != known[0]).any())
 
 
-class Scores(Metric):
-    """Keeps outputs and targets of all batches, and scores them together.
-
-    Args:
-        score: computes the metrics from both, in float64 on the CPU.
-    """
-
-    full_state_update = False
-
-    def __init__(self, score: Score) -> None:
-        super().__init__()
-        self.score = score
-        self.output: list[Tensor]
-        self.target: list[Tensor]
-        for name in ("output", "target"):
-            self.add_state(name, [], dist_reduce_fx="cat")
-
-    def update(self, output: Tensor, target: Tensor) -> None:
-        self.output.append(output.detach().float().clone())  # a captured step overwrites its output
-        self.target.append(target.detach().clone())
-
-    def compute(self) -> dict[str, Tensor]:
-        output, target = dim_zero_cat(self.output), dim_zero_cat(self.target)
-        return self.score(output.cpu().double(), target.cpu().double())
-
-
 def collection(score: Score) -> MetricCollection:
     """The metrics of a task whose metrics are computed from all predictions at once."""
+    from torchmetrics import MetricCollection
+
+    from smpgnn.training.metrics import Scores
+
     return MetricCollection({"scores": Scores(score)})
 
 
@@ -102,6 +79,8 @@ def regression_scores(predicted: Tensor, target: Tensor) -> dict[str, Tensor]:
 
     Constant predictions have correlation 0.
     """
+    from torchmetrics.functional import r2_score
+
     gap = predicted - target
     mse = gap.square().mean()
     two = bool((target != target[0]).any())
@@ -125,6 +104,8 @@ def _correlation(one: Tensor, other: Tensor) -> Tensor:
 
 def _ranks(values: Tensor) -> Tensor:
     """Ranks from 1; equal values share their mean rank."""
+    from scipy.stats import rankdata
+
     return torch.from_numpy(rankdata(values.numpy()))
 
 
@@ -136,6 +117,8 @@ def classification_scores(logits: Tensor, target: Tensor) -> dict[str, Tensor]:
 
     Shapes: logits [R, K] in float64, target [R] in integers.
     """
+    from torchmetrics.functional.classification import binary_auroc, binary_average_precision
+
     shares = logits.log_softmax(1)
     classes = logits.size(1)
     if not bool(shares.isfinite().all()):

@@ -6,13 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torchmetrics import MetricCollection
 
 from smpgnn.data.store import GraphBatch
 from smpgnn.training.objective import Objective
+
+if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torchmetrics import MetricCollection
-from torchmetrics.classification import BinaryAccuracy, MulticlassAccuracy
 
 from smpgnn.data.store import GraphBatch
 from smpgnn.data.tables import free_names
 from smpgnn.training.scores import classification_scores, collection, of_targets
 from smpgnn.training.tasks.base import OneLevelTask
+
+if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class Classification(OneLevelTask):
     def metrics(self) -> MetricCollection:
         if self.metric_names:
             return collection(self.measures)
+        from torchmetrics import MetricCollection
+        from torchmetrics.classification import MulticlassAccuracy
+
         accuracy = MulticlassAccuracy(len(self.classes), average="micro", ignore_index=-1)
         return MetricCollection({"accuracy": accuracy})
 
@@ -136,6 +140,9 @@ class MultiLabel(OneLevelTask):
     def metrics(self) -> MetricCollection:
         if self.metric_names:
             return collection(self.measures)
+        from torchmetrics import MetricCollection
+        from torchmetrics.classification import BinaryAccuracy
+
         return MetricCollection({"accuracy": BinaryAccuracy(ignore_index=-1)})
 
     def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
 
 from smpgnn.data.store import GraphBatch
-from smpgnn.training.metrics import LogMSEBySize
 from smpgnn.training.objective import LogErrors, Objective
 from smpgnn.training.tasks.base import Task
+
+if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class GraphProperties(Task):
         return batch.num_graphs
 
     def metrics(self) -> MetricCollection:
+        from torchmetrics import MetricCollection
+
+        from smpgnn.training.metrics import LogMSEBySize
+
         return MetricCollection({"log_mse": LogMSEBySize()}, compute_groups=False)
 
     def update(

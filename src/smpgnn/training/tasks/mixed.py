@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MetricCollection
 
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.data.tables import free_names
@@ -16,6 +15,9 @@ from smpgnn.training.scores import collection
 from smpgnn.training.tasks.base import OneLevelTask
 from smpgnn.training.tasks.classification import Classification
 from smpgnn.training.tasks.regression import Regression
+
+if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
 
 
 @dataclass(frozen=True)

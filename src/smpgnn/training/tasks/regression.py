@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric, MetricCollection
 
 from smpgnn.data.bounds import SHOWN
 from smpgnn.data.store import GraphBatch, GraphStore
@@ -15,6 +14,9 @@ from smpgnn.data.targets import exact
 from smpgnn.errors import InputError
 from smpgnn.training.scores import collection, of_targets, regression_scores
 from smpgnn.training.tasks.base import OneLevelTask
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric, MetricCollection
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class Regression(OneLevelTask):
     def metrics(self) -> MetricCollection:
         if self.metric_names:
             return collection(self.measures)
+        from torchmetrics import MeanAbsoluteError, MeanSquaredError, MetricCollection
+
         single: dict[str, Metric | MetricCollection] = {
             "mae": MeanAbsoluteError(),
             "mse": MeanSquaredError(),
