@@ -12,7 +12,6 @@ sys.path.insert(0, str(HERE / "extensions"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
 
-from sphinx.application import Sphinx  # noqa: E402
 
 import smpgnn  # noqa: E402
 
@@ -44,7 +43,7 @@ nitpick_ignore_regex = [
 default_role = "literal"
 highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure"]  # excerpts with … stay without colours
-pygments_style, pygments_dark_style = "friendly", "native"
+pygments_style, pygments_dark_style = "friendly", "github-dark"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
@@ -72,17 +71,3 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#6db3e8", "color-brand-content": "#6db3e8"},
 }
 copybutton_exclude = ".linenos, .gp, .go"
-
-#: Pages that are written elsewhere and may be missing.
-OPTIONAL = ("export", "many_machines", "releasing", "serve")
-
-
-def without_missing(app: Sphinx, page: str, source: list[str]) -> None:
-    if page == "index":
-        missing = {f"{name}" for name in OPTIONAL if not (HERE / f"{name}.md").exists()}
-        lines = source[0].splitlines()
-        source[0] = "\n".join(line for line in lines if line not in missing)
-
-
-def setup(app: Sphinx) -> None:
-    app.connect("source-read", without_missing)

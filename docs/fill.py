@@ -215,6 +215,38 @@ def family() -> str:
     return "\n".join(lines)
 
 
+def compiled() -> str:
+    """Eager beside compiled calls of the default network of molecules."""
+    record = read("benchmarks/compile-cpu.json")
+    lines = [
+        "| call | index | eager | compiled | eager / compiled | compiling |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        lines.append(
+            f"| {row['pass']} | {row['index']} | {row['eager_ms']:.0f} ms "
+            f"| {row['compiled_ms']:.0f} ms | {row['speedup']:.2f} | {row['compiling_s']:.0f} s |"
+        )
+    about = (
+        f"The default network of `molecules` with {record['layers']} layers on {record['graphs']} "
+        f"graphs of ZINC's size: processor time, {record['device']}, torch {record['torch']}; "
+        "`python benchmarks/compile.py`."
+    )
+    return "\n".join([*lines, "", f"({about})", "", _compiled_in_words(record["rows"])])
+
+
+def _compiled_in_words(rows: list[dict[str, Any]]) -> str:
+    """What the table of `compiled` says."""
+    speed = {(row["index"], row["pass"]): f"{row['speedup']:.2f}" for row in rows}
+    return (
+        "On this processor, compiled calls that build the index are "
+        f"{speed['inside', 'inference']} times as fast as eager ones in inference and "
+        f"{speed['inside', 'training']} times in training. With a given index the factors are "
+        f"{speed['given', 'inference']} and "
+        f"{speed['given', 'training']}: eager calls keep the lists that they compute from it."
+    )
+
+
 def step() -> str:
     return _steps("step-cpu.json", "CPU", "ours_ms")
 
@@ -403,6 +435,7 @@ DOCUMENTS = {
         "step": step,
     },
     "docs/speed.md": {
+        "compile": compiled,
         "step-gpu": step_gpu,
         "step-captured": step_captured,
         "gpu": gpu,

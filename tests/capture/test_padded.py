@@ -89,7 +89,7 @@ NETWORKS |= {
                                     features="both", first_rows=("distance", "bond", "walks")),
 }  # fmt: skip
 #: Those with messages on edges.
-RIVALS: dict[str, Callable[[], nn.Module]] = {
+BASELINES: dict[str, Callable[[], nn.Module]] = {
     "GINE": lambda: GINE(2, 2, 3, 3, norm="batch", residual=True),
     "GINE with edges": lambda: GINE(2, 2, 3, 3, edge_channels=3, norm="batch", readout="max"),
     "GAT": lambda: GAT(2, 2, 4, 3, norm="batch", heads=2, residual=True),
@@ -114,7 +114,7 @@ RIVALS: dict[str, Callable[[], nn.Module]] = {
     "multi-task Gated-GCN": lambda: MultiTaskGatedGCN(2, 3, 2, 4, 3, edge_channels=3,
                                                       state_channels=3, residual=True),
 }  # fmt: skip
-NETWORKS |= RIVALS
+NETWORKS |= BASELINES
 LOCAL = [name for name, make in NETWORKS.items() if make().backbone.identifiers == "local"]
 
 
@@ -189,21 +189,21 @@ def test_padding_has_no_effect(name: str, training: bool) -> None:
 
 
 @pytest.mark.parametrize("chosen", [(7, 4, 3, 2, 1, 5), (7,), (2, 1), (5, 7, 7, 0)], ids=str)
-@pytest.mark.parametrize("name", [name for name, make in RIVALS.items() if structures(make())])
+@pytest.mark.parametrize("name", [name for name, make in BASELINES.items() if structures(make())])
 def test_padding_has_no_effect_on_structures_of_graphs(name: str, chosen: tuple[int, ...]) -> None:
     compare_with_padded(name, True, chosen)
 
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels are interpreted on a CPU")
-@pytest.mark.parametrize("name", sweep(LOCAL, always=lambda name: name in ("local", "fast local")))
+@pytest.mark.parametrize("name", sweep(LOCAL, always=lambda name: name == "local"))
 def test_padding_has_no_effect_on_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "INTERPRETED", True)
     compare_with_padded(name, training=True)
 
 
 #: Networks run by kernels, and baselines also by plain torch.
-CAPTURED = [*NETWORKS, *(f"{name}, plain" for name in RIVALS)]
+CAPTURED = [*NETWORKS, *(f"{name}, plain" for name in BASELINES)]
 
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
@@ -212,7 +212,7 @@ CAPTURED = [*NETWORKS, *(f"{name}, plain" for name in RIVALS)]
     sweep(
         CAPTURED,
         [True, False],
-        always=lambda name, training: name in NETWORKS and (training or name not in RIVALS),
+        always=lambda name, training: name in NETWORKS and (training or name not in BASELINES),
     ),
 )
 def test_nothing_is_asked_of_the_cpu(

@@ -23,6 +23,7 @@ from smpgnn.ops import backend
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
+LAYERS = 2 if GPU else 1  # interpreted kernels are slow
 pytestmark = pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 Step = Callable[[Any], Any]
 
@@ -70,11 +71,13 @@ def batches(level: str = "graph") -> list[Any]:
 class Model(nn.Module):
     """A network of smpgnn inside a user's model."""
 
-    def __init__(self, identifiers: str = "onehot", dropout: float = 0.0) -> None:
+    def __init__(
+        self, identifiers: str = "onehot", dropout: float = 0.0, layers: int = LAYERS
+    ) -> None:
         super().__init__()
         self.encode = nn.Linear(2, 4)
         self.network = SMP(
-            4, 3, 4, 2, "default", identifiers, 3, norm="batch", residual=True, dropout=dropout
+            4, 3, 4, layers, "default", identifiers, 3, norm="batch", residual=True, dropout=dropout
         )
         self.head = nn.Sequential(nn.ReLU(), nn.Linear(4, 1))
 
@@ -273,7 +276,7 @@ class NormOfNodes(Model):
 
 
 def test_a_step_that_sees_padding_is_refused() -> None:
-    model, _ = twins(NormOfNodes())
+    model, _ = twins(NormOfNodes(layers=2))
     captured = CapturedStep(step_of(model), model)
     before = copy.deepcopy(model.state_dict())
     with pytest.raises(InputError, match="depends on padding nodes"):
@@ -339,7 +342,7 @@ class OtherPooling(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.network = SMP(2, 3, 4, 2, "fast")
+        self.network = SMP(2, 3, 4, LAYERS, "fast")
         self.conv = GINConv(nn.Linear(2, 3))
 
     def forward(self, batch: Any) -> Tensor:

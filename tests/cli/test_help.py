@@ -15,7 +15,7 @@ from smpgnn.config.options import TASKS, from_config, read_config
 from smpgnn.config.setting import GROUPS
 from smpgnn.config.settings import settings
 
-VERBS = ("train", "tune", "evaluate", "predict", "explain", "info", "paper")
+VERBS = ("train", "tune", "evaluate", "predict", "explain", "serve", "info", "paper")
 WORDS = [[], *([verb] for verb in VERBS), *(["train", task] for task in TASKS)]
 WORDS += [["tune", task] for task in ("molecules", "graphs")]
 
@@ -103,7 +103,9 @@ def test_advanced_options_still_parse() -> None:
     assert "towers: 2\n" in done("train", "cycles", "--towers", "2", "--print-config").out
 
 
-@pytest.mark.parametrize("verb", ["predict", "evaluate", "explain", "info", "paper reproduce"])
+@pytest.mark.parametrize(
+    "verb", ["predict", "evaluate", "explain", "serve", "info", "paper reproduce"]
+)
 def test_other_verbs_have_titled_groups(verb: str) -> None:
     groups = groups_of(done(*verb.split(), "--help").out)
     assert groups.pop("options") == ["-h"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
-from strategies import randomize
+import pytest
+from strategies import SCHEMES, randomize
 
 from smpgnn import SMP
 
@@ -33,3 +35,23 @@ OPTIONS: list[dict[str, Any]] = [
 def make(options: dict[str, Any], network: type[SMP] = SMP, seed: int = 0, **more: Any) -> SMP:
     arguments = {"in_channels": 2, "hidden_channels": 4, "num_layers": 3, "out_channels": 2}
     return randomize(network(**{**arguments, **options, **more}), seed)
+
+
+def with_schemes(
+    network: Any, ablation: Any, options: list[dict[str, Any]], *, usual: str = ""
+) -> list[Any]:
+    """A network with all options and schemes, and its ablation, which has no scheme.
+
+    If there is a `usual` scheme, the others are tried with the first options only; all
+    combinations of these with other options are slow.
+    """
+    return [
+        *(
+            pytest.param(
+                *case,
+                marks=[] if usual in ("", case[2]) or case[1] is options[0] else pytest.mark.slow,
+            )
+            for case in product([network], options, SCHEMES)
+        ),
+        *product([ablation], options, SCHEMES[:1]),
+    ]

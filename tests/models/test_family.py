@@ -155,7 +155,7 @@ def test_saved_specs_keep_the_options() -> None:
         ({"terms": ("insid",)}, "terms must be some of inside, folklore, mirror, product, block-p"),
         ({"terms": "inside", "identifiers": "coloring"}, "terms goes with identifiers='local' or"),
         ({"terms": "inside", "identifiers": "pairs"}, "a row of 'pairs' may stand for several nod"),
-        ({"terms": "inside", "divide_update": True}, "terms does not go with divide_update"),
+        ({"terms": "inside", "divide_update": True}, "terms and divide_update cannot be combined"),
         ({"terms": "inside", "layer": "fast"}, "SMP: unknown argument 'terms'"),
         ({"first_rows": "walks", "identifiers": "neighborhood"}, "first_rows goes with identifier"),
         ({"first_rows": "distance", "context_radius": 1000}, "context_radius=1000: with first_row"),

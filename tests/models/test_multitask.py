@@ -9,6 +9,7 @@ import oracle
 import pytest
 import torch
 from hypothesis import given
+from small_networks import with_schemes
 from strategies import (
     EXACT,
     ODD,
@@ -84,9 +85,9 @@ def test_is_equivariant(
     assert_equivariant(model, case.x, case.edge_index, case.edge_attr, case.batch)
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("network", [MultiTaskSMP, MultiTaskMPNN])
+@pytest.mark.parametrize(
+    ("network", "options", "identifiers"), with_schemes(MultiTaskSMP, MultiTaskMPNN, OPTIONS)
+)
 def test_batch_mates_change_nothing(
     network: type[MultiTaskSMP], options: dict[str, Any], identifiers: str
 ) -> None:
@@ -127,9 +128,9 @@ def test_odd_graphs_give_finite_outputs_and_gradients(
             assert leaf.grad is None or leaf.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("network", [MultiTaskSMP, MultiTaskMPNN])
+@pytest.mark.parametrize(
+    ("network", "options", "identifiers"), with_schemes(MultiTaskSMP, MultiTaskMPNN, OPTIONS)
+)
 def test_bfloat16_autocast_is_near_float32(
     network: type[MultiTaskSMP], options: dict[str, Any], identifiers: str
 ) -> None:

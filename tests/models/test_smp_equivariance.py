@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
-from small_networks import OPTIONS, make
-from strategies import ODD, SCHEMES, Structure, assert_same, batches, cycle, make_case, path, seeds
+from small_networks import OPTIONS, make, with_schemes
+from strategies import ODD, Structure, assert_same, batches, cycle, make_case, path, seeds
 
 from smpgnn import MPNN, SMP, ContextIndex
 from smpgnn.contexts.rows import IdentifierRows
@@ -101,9 +101,7 @@ def train_a_little(model: torch.nn.Module, options: dict[str, Any], steps: int =
         optimizer.step()
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("network", [SMP, MPNN])
+@pytest.mark.parametrize(("network", "options", "identifiers"), with_schemes(SMP, MPNN, OPTIONS))
 def test_batch_mates_change_nothing(
     network: type[SMP], options: dict[str, Any], identifiers: str
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_networks import OPTIONS, make
+from small_networks import OPTIONS, make, with_schemes
 from strategies import EXACT, ODD, SCHEMES, assert_same, cycle, make_case, path
 from sweep import sweep
 from torch_geometric.nn import SoftmaxAggregation
@@ -78,8 +78,10 @@ def test_an_aggregation_of_pyg_may_be_given_as_an_instance() -> None:
     assert_equivariant(model, case.x, case.edge_index, None, case.batch)
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    ("options", "identifiers"),
+    sweep(OPTIONS, SCHEMES, always=lambda options, scheme: scheme == "local" or not options),
+)
 def test_float32_is_near_float64(options: dict[str, Any], identifiers: str) -> None:
     wide = make(options, identifiers=identifiers)
     narrow = deepcopy(wide).float()
@@ -91,9 +93,9 @@ def test_float32_is_near_float64(options: dict[str, Any], identifiers: str) -> N
     assert_same(actual.double(), expected, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("identifiers", SCHEMES)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("network", [SMP, MPNN])
+@pytest.mark.parametrize(
+    ("network", "options", "identifiers"), with_schemes(SMP, MPNN, OPTIONS, usual="local")
+)
 def test_bfloat16_autocast_is_near_float32(
     network: type[SMP], options: dict[str, Any], identifiers: str
 ) -> None:

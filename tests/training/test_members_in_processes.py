@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from processes import Fork, finish, wait_for_epochs
+from processes import Fork, finish, fork_workers, wait_for_epochs
 from safetensors.torch import load_file
 from small_members import SMALL, begin, molecules, run
 from small_runs import lines, words
@@ -61,7 +61,7 @@ def test_a_run_continues_after_ctrl_c_with_the_same_results(tmp_path: Path) -> N
 
 
 def test_a_member_that_fails_is_named_and_trained_again_to_the_same_result(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, folder = molecules(), tmp_path / "run"
     begin(folder, frame, targets=["size"], ensemble=2)
@@ -70,8 +70,10 @@ def test_a_member_that_fails_is_named_and_trained_again_to_the_same_result(
     (broken / "run.json").unlink()
     (broken / "last.ckpt").write_bytes(b"no checkpoint")
     resume: dict[str, Any] = {"data": frame, "output": str(folder), "resume": True, "quiet": True}
-    with pytest.raises(InputError) as refused:
-        smpgnn.train("molecules", **resume)
+    with monkeypatch.context() as forked:
+        fork_workers(forked.setattr)
+        with pytest.raises(InputError) as refused:
+            smpgnn.train("molecules", **resume)
     text = str(refused.value)
     assert f"{folder}: 1 of 2 members failed; member2: " in text
     assert "last.ckpt: is damaged" in text

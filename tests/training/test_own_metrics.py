@@ -301,7 +301,7 @@ def test_a_run_with_earlier_metrics_keeps_them(
     before = Classification(name="y", classes=("0", "1"))
     with monkeypatch.context() as patch:
         patch.setattr(GraphModule, "on_train_epoch_start", stop)
-        patch.setattr("smpgnn.training.own_data.own_task", lambda *_: (before, ()))
+        patch.setattr("smpgnn.training.own_run.own_task", lambda *_: (before, ()))
         with pytest.raises(Stopped):
             train(rare(), tmp_path / "run", **RARE)
     model = tmp_path / "run" / "model.safetensors"

@@ -126,9 +126,9 @@ def test_a_continued_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
         parts = search(tmp_path / "parts", trials=trials)
         assert len(parts.trials) == trials
     pd.testing.assert_frame_equal(outcome(whole), outcome(parts))
-    with pytest.raises(InputError, match=r"is another search: lr is 0.1, but the search has 0.002"):
+    with pytest.raises(InputError, match=r"another search: lr is 0.1, but the search has 0.002"):
         search(tmp_path / "parts", trials=4, lr=0.1)
-    with pytest.raises(InputError, match="is another search: the data differ: give the same, or"):
+    with pytest.raises(InputError, match="another search: the data differ: use the same, or"):
         search(tmp_path / "parts", table().head(32), trials=4)
 
 

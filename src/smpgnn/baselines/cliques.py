@@ -119,7 +119,7 @@ class PreparedTrees(PreparedStructure[Cliques]):
         ends, last = size.cumsum(0), self._pairs.size(1) - 1
         owner, pair = find_entries(ends, first + size - ends, self._places, last)
         shift = torch.stack([batch.topology.graph_ptr[:-1], trees.topology.graph_ptr[:-1]])
-        # The atom and the clique of padding are padding, too.
+        # The atom and the clique of padding are padding as well.
         atom, clique = self._pairs.index_select(1, pair) + shift.index_select(1, owner)
         return Cliques(
             kind,

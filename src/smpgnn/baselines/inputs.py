@@ -29,6 +29,9 @@ class InputIndex(ContextIndex):
     def on(cls, base: ContextIndex, extra: Tensor) -> Self:
         return cls(base.topology, base.table, extra, given=base.given)
 
+    def uncached(self) -> Self:
+        return type(self).on(super().uncached(), self.extra)
+
     def initial(self, x: Tensor | None, dtype: torch.dtype, features: str = "own") -> LocalContext:
         given = super().initial(x, dtype, features).rows
         return LocalContext(torch.cat([given, self.extra.to(dtype)], dim=1), self.layout)

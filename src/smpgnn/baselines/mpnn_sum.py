@@ -33,7 +33,8 @@ class MPNNSumLayer(PNALayer):
 
     def reduce(self, message: Tensor, index: ContextIndex) -> Tensor:
         """The sum of the messages, [E, C] to [N, C]."""
-        return index.edges.sum(message)
+        total: Tensor = index.edges.sum(message)
+        return total
 
 
 class MPNNSum(MPNN):

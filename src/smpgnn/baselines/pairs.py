@@ -21,6 +21,7 @@ from smpgnn.contexts.topology import take
 from smpgnn.errors import InputError
 from smpgnn.ops import SparseSum
 from smpgnn.ops.sparse import sparse_apply
+from smpgnn.tracing import traced
 
 
 class PairIndex(InputIndex):
@@ -38,7 +39,7 @@ class PairIndex(InputIndex):
         topology, table = index.topology, index.table
         rank = onehot_identifiers(topology)
         fits = isinstance(table, IdentifierRows) and (
-            index.layout.padded or torch.equal(table.identifier, rank)
+            traced() or index.layout.padded or torch.equal(table.identifier, rank)
         )
         if not fits:
             raise InputError("index must hold one-hot identifiers: networks of order two need all.")

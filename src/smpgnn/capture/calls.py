@@ -1,4 +1,4 @@
-"""Calls of a network in anybody's loop, replayed from CUDA graphs.
+"""Calls of a network in any loop, replayed from CUDA graphs.
 
 `model(x, edge_index, edge_attr, batch)` on small graphs spends its time on launching kernels. After
 a few calls with batches of similar size, the network is captured on padded batches: the index, the
@@ -169,7 +169,7 @@ def _on_gpu(tensor: Tensor) -> bool:
 
 
 def _mode(network: nn.Module, arguments: Arguments) -> tuple[Any, list[Tensor]] | None:
-    """All that a captured network depends on beside the batch, and the parameters to train.
+    """All that a captured network depends on besides the batch, and the parameters to train.
 
     None if the network has hooks, or a part that cannot be captured.
     """

@@ -28,7 +28,7 @@ from smpgnn.ops.ragged import BEGIN
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a batch can hold: at most so many graphs, and fewer entries of each axis than `sizes`.
+    """What a batch can hold: at most `graphs` graphs, and fewer entries of each axis than `sizes`.
 
     The axes are 'node', 'edge' and those of the rows (`RowAxes`).
     """
@@ -40,7 +40,7 @@ class Capacity:
     def of(
         cls, store: GraphStore, graphs: int, rows: RowAxes | None = None, deviations: float = 4.0
     ) -> Capacity:
-        """Enough for all but one in thousands of random batches of so many graphs of a store.
+        """Enough for nearly all random batches of `graphs` graphs of a store.
 
         `rows` are those of its contexts, one-hot by default; `deviations` is how many standard
         deviations above the mean the capacity lies.
@@ -53,7 +53,7 @@ class Capacity:
 
 
 def usual_size(counts: Tensor, graphs: int, deviations: float = 4.0) -> int:
-    """More entries than most batches of so many graphs have, of `counts` [G] each."""
+    """More entries than nearly all batches of `graphs` graphs have, of `counts` [G] each."""
     counts = counts.double()
     deviation = counts.std(correction=0).item() if counts.numel() > 1 else 0.0
     usual = graphs * counts.mean().item() + deviations * math.sqrt(graphs) * deviation

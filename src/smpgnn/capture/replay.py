@@ -237,7 +237,7 @@ class _Call:
 
 
 class _Replay(Function):
-    """The results of a replayed forward pass, whose gradients come from a replay, too."""
+    """The results of a replayed forward pass; its gradients come from a replay as well."""
 
     @staticmethod
     def forward(

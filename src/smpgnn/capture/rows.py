@@ -39,7 +39,7 @@ class RowCut:
 class RowAxes(ABC):
     """The rows of a data set, as axes and columns.
 
-    `axes` are those beside 'node' and 'edge'. `node_columns` has 'first_row', 'own' and 'count' of
+    `axes` are those besides 'node' and 'edge'. `node_columns` has 'first_row', 'own' and 'count' of
     each node: its first and its own row, and how many rows its context has. `row_axis` is the axis
     whose entries the rows are.
     """
@@ -135,7 +135,7 @@ class OneHotAxes(RowAxes):
 class ListedAxes(RowAxes):
     """Rows that differ from context to context, and lists of the messages between them.
 
-    Subclasses build the table from its rows. `columns` are those of rows, beside their owner and
+    Subclasses build the table from its rows. `columns` are those of rows, besides their owner and
     the pointers of their messages.
     """
 

@@ -56,7 +56,7 @@ class StaticBatch:
         return [v for v in (*self.nodes.values(), *self.edges.values()) if v.requires_grad]
 
     def holds(self, nodes: int, edges: int, graphs: int) -> bool:
-        """Whether so many nodes and edges fit, and at least one of each is padding."""
+        """Whether so large a batch fits, with at least one node and edge left for padding."""
         size = self.size
         return nodes < size.nodes and edges < size.edges and graphs <= size.graphs
 
@@ -128,6 +128,6 @@ class StaticBatch:
 
 
 def _places(value: Tensor, count: int, device: torch.device) -> Tensor:
-    """Zeros for so many rows of a value."""
+    """Zeros in the shape of a value with `count` rows."""
     zeros = torch.zeros(count, *value.shape[1:], dtype=value.dtype, device=device)
     return zeros.requires_grad_(value.requires_grad and torch.is_grad_enabled())

@@ -22,7 +22,7 @@ from smpgnn.ops import Neighbors, Routes
 
 @dataclass(frozen=True)
 class Size:
-    """What a batch can hold: so many graphs of up to `largest` nodes, fewer entries of the others.
+    """What a batch can hold: `graphs` graphs of up to `largest` nodes, fewer entries of the rest.
 
     `rows` and `messages` are those of the contexts; `messages` counts only with local contexts.
     """

@@ -158,7 +158,7 @@ class CapturedStep:
         return found
 
     def _mode(self) -> tuple[Any, ...]:
-        """What a capture depends on beside the batch."""
+        """What a capture depends on besides the batch."""
         modules, device = self.modules, self._device
         autocast = torch.is_autocast_enabled(device.type)
         return (

@@ -70,7 +70,7 @@ def structures(network: nn.Module) -> list[GraphStructure[Any]]:
 
 
 def padded_store(network: nn.Module, store: GraphStore, batch_size: int) -> PaddedStore:
-    """Batches of so many graphs of a store, with all that the layers of a network ask for."""
+    """Batches of `batch_size` graphs of a store, with all that the layers of a network need."""
     rows = row_axes(network, store)
     return PaddedStore(store, Capacity.of(store, batch_size, rows), rows, structures(network))
 

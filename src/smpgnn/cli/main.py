@@ -15,9 +15,11 @@ from smpgnn.cli.arguments import Parser
 from smpgnn.cli.embed import add_embed
 from smpgnn.cli.evaluate import add_evaluate
 from smpgnn.cli.explain import add_explain
+from smpgnn.cli.export import add_export
 from smpgnn.cli.info import add_info
 from smpgnn.cli.predict import add_predict
 from smpgnn.cli.report import add_report
+from smpgnn.cli.serve import add_serve
 from smpgnn.cli.train import EXAMPLES, add_train
 from smpgnn.cli.tune import add_tune
 from smpgnn.errors import InputError, Terminated, one_sentence
@@ -37,7 +39,7 @@ def build_parser() -> Parser:
     parser.set_defaults(parser=parser)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     kinds = (add_train, add_tune, add_report, add_evaluate, add_predict, add_explain, add_embed)
-    for add in (*kinds, add_info, add_paper):
+    for add in (*kinds, add_serve, add_export, add_info, add_paper):
         add(verbs)
     return parser
 

@@ -18,7 +18,7 @@ class Entry:
 
     `network` is module:class below `smpgnn`, `layer` the name of its layer if the class has
     several, `cost` the memory and time of a layer. `edges` says whether it takes edge features,
-    `multitask` whether there is a MultiTask… class beside it, for node and graph targets together.
+    `multitask` whether there is also a MultiTask… class, for node and graph targets together.
     """
 
     name: str

@@ -15,10 +15,10 @@ ONE_NODE = ("onehot", "local")
 #: Where node features enter the initial contexts: in the context's own row; in all rows, those of
 #: the context's node; in each row, those of the node that the row describes; or in each row, both.
 FEATURES = ("own", "context", "row", "both")
-#: What row j of context i holds beside node features before the first layer: the distance of j, the
-#: edge from j to i, and probabilities of random walks from i to j.
+#: What row j of context i holds besides node features before the first layer: the distance of j,
+#: the edge from j to i, and probabilities of random walks from i to j.
 FIRST_ROWS = ("distance", "bond", "walks")
-#: What a row receives beside the messages of SMP (docs/concepts/family.md).
+#: What a row receives besides the messages of SMP (docs/concepts/family.md).
 TERMS = ("inside", "folklore", "mirror", "product", "block-product")
 NORMS = ("batch", "layer", "none")
 #: Where the rows are normalised: before or after a layer.
@@ -91,7 +91,7 @@ class NetworkOptions(Options):
         "own", NETWORK, "where node features enter the initial contexts", FEATURES, advanced=True
     )
     first_rows: tuple[str, ...] = option(
-        (), NETWORK, "what initial rows hold beside node features", FIRST_ROWS, advanced=True
+        (), NETWORK, "what initial rows hold besides node features", FIRST_ROWS, advanced=True
     )
     walk_steps: int = option(
         16, NETWORK, "steps of the random walks (--first-rows walks)",

@@ -16,7 +16,7 @@ PRUNERS = ("median", "halving", "none")
 
 @dataclass(frozen=True)
 class TuneOptions(Options):
-    """Settings of `smpgnn tune` beside those of its trainings."""
+    """Settings of `smpgnn tune`, in addition to those of its trainings."""
 
     trials: int = option(
         30, RUN, "number of finished trials, earlier ones included", at_least=1, at_most=10**6
@@ -74,7 +74,7 @@ def search_space(options: TrainOptions, given: Collection[str], loss: str) -> tu
 
     Args:
         options: the defaults, which are always part of the space.
-        given: names of the settings to leave as they are.
+        given: names of settings that are not searched.
         loss: the default loss; empty if the targets have only one.
     """
     values = {**flat(options), "loss": loss}

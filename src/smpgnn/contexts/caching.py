@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import torch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
+from smpgnn.tracing import traced
+
 P = ParamSpec("P")
 R = TypeVar("R")
+_MISSING = object()
 
 
 def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
@@ -23,6 +26,8 @@ def outside_modes(make: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> R:
+        if traced():
+            return make(*args, **kwargs)
         mapped = torch._C._are_functorch_transforms_active()
         if not (mapped or torch.is_inference_mode_enabled()):
             return make(*args, **kwargs)
@@ -47,3 +52,17 @@ class cached_property(functools.cached_property[R]):
 
         value.__doc__ = make.__doc__
         super().__init__(value)
+
+    if not TYPE_CHECKING:  # mypy knows the types of the base class
+
+        def __get__(self, instance, owner=None):
+            if instance is None or not traced():
+                return super().__get__(instance, owner)
+            # Not under the own name: eager calls must not find what plain forms alone can use, such
+            # as a `Lift` without `ptr`. torch.compile cannot trace the lock of the base class.
+            name = f"_traced_{self.attrname}"
+            value = getattr(instance, name, _MISSING)
+            if value is _MISSING:
+                value = self.func(instance)
+                object.__setattr__(instance, name, value)
+            return value

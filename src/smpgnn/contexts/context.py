@@ -9,6 +9,7 @@ from torch import Tensor
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.errors import InputError
 from smpgnn.ops import Moments, expand_rows, measure, segment_max, segment_sum
+from smpgnn.tracing import traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +25,8 @@ class LocalContext:
     moments: Moments | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if traced():
+            return
         if self.rows.dim() != 2 or self.rows.size(0) != self.layout.num_rows:
             raise InputError(
                 f"rows must have shape [{self.layout.num_rows}, channels], "
@@ -59,7 +62,8 @@ class LocalContext:
         """1ᵀ U_i / n, [K, C]."""
         if self.moments is not None:
             return self.moments.mean
-        return self.sum() / self.layout.count.clamp(min=1).to(self.rows.dtype).unsqueeze(1)
+        count: Tensor = self.layout.count
+        return self.sum() / count.clamp(min=1).to(self.rows.dtype).unsqueeze(1)
 
     def max(self) -> Tensor:
         """The maximum of each channel of U_i, [K, C]."""

@@ -1,4 +1,4 @@
-"""What the rows of contexts hold before the first layer."""
+"""The rows of contexts before the first layer."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _distances(links: Links, radius: int) -> Tensor:
 def _walks(links: Links, steps: int) -> Tensor:
     """(D⁻¹A)^k [i, j] for k = 1, …, steps, [P, steps]; zero for a far row.
 
-    A walk of so many steps stays within as many hops, so neighbourhood rows are exact: the unseen
+    A walk of `steps` steps stays within `steps` hops, so neighbourhood rows are exact: the unseen
     rows stay zero.
     """
     topology, table = links.topology, links.table

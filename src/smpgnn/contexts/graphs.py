@@ -13,6 +13,7 @@ from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology
 from smpgnn.ops.sparse import SparseSum, segment_matrices, segment_max, segment_sum
+from smpgnn.tracing import number, traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class Graphs:
     @outside_modes
     def size(self, dtype: torch.dtype) -> Tensor:
         """Number of nodes n of each graph, at least 1, [B, 1]."""
+        if traced():
+            return self.topology.graph_size.clamp(min=1).to(dtype).unsqueeze(1)
         if dtype not in self._sizes:
             least = self.topology.graph_size.clamp(min=1)
             self._sizes[dtype] = least.to(dtype).unsqueeze(1)
@@ -54,7 +57,8 @@ class Graphs:
     @cached_property
     def largest(self) -> int:
         """An upper bound on the number of nodes of a graph."""
-        return int(self.topology.graph_size.max()) if self.topology.num_graphs else 0
+        some = traced() or self.topology.num_graphs
+        return number(self.topology.graph_size.max()) if some else 0
 
     @cached_property
     def matrices(self) -> tuple[SparseSum, SparseSum]:

@@ -28,6 +28,7 @@ from smpgnn.ops import (
     find_neighbors,
     initial_rows,
 )
+from smpgnn.tracing import number, traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +102,33 @@ class ContextIndex:
 
     @cached_property
     def lift(self) -> Lift:
+        if traced():
+            return self._lift_by_edge()
         table, topology = self.table, self.topology
         edge_ptr, edge_order = topology.edges_by_receiver
         arriving = take(topology.degree, table.owner)
         ptr = pointer(arriving)
-        target, rank = segments(arriving, int(ptr[-1]))
+        target, rank = segments(arriving, number(ptr[-1]))
         edge = take(edge_order, take(take(edge_ptr, table.owner), target) + rank)
         return Lift(
             ptr=ptr,
+            source=table.counterpart(take(topology.sender, edge), target),
+            target=target,
+            edge=edge,
+            scale=take(topology.inverse_average_degree, self.row_graph),
+        )
+
+    def _lift_by_edge(self) -> Lift:
+        """`lift` without sorting: entries are in the order of the edges, and there is no `ptr`.
+
+        This is enough for the plain forms of the operations.
+        """
+        table, topology = self.table, self.topology
+        sizes = take(table.ptr.diff(), topology.receiver)
+        edge, rank = segments(sizes, number(sizes.sum()))
+        target = take(take(table.ptr, topology.receiver), edge) + rank
+        return Lift(
+            ptr=table.ptr[:0],
             source=table.counterpart(take(topology.sender, edge), target),
             target=target,
             edge=edge,
@@ -123,6 +143,8 @@ class ContextIndex:
         """
         topology = self.topology
         scale = take(topology.inverse_average_degree, topology.batch)
+        if traced():  # only kernels read the sides
+            return Routes(*self.layout.small, scale, topology.degree * scale, _no_sides)
         same = isinstance(self.table, IdentifierRows | NodeRows)
         edges, ptr, weak = topology.edge_index, self.layout.ptr, weakref.ref(self)
 
@@ -219,7 +241,7 @@ class ContextIndex:
         table, topology = self.table, self.topology
         sizes = table.ptr.diff()[topology.receiver]
         ptr = pointer(sizes)
-        edge, rank = segments(sizes, int(ptr[-1]))
+        edge, rank = segments(sizes, number(ptr[-1]))
         receiver = table.ptr[topology.receiver[edge]] + rank
         sender = table.counterpart(topology.sender[edge], receiver)
         shift = ptr[:-1] - table.ptr[topology.receiver]
@@ -245,12 +267,23 @@ class ContextIndex:
         rows, known = initial_rows(x, dtype, self.layout, held)
         return LocalContext(rows, self.layout, moments=known)
 
+    def uncached(self) -> ContextIndex:
+        """The same index without what has been computed from it, for torch.compile and export.
+
+        A compiled call does not depend then on which properties were computed before it.
+        """
+        return ContextIndex(self.topology.uncached(), self.table.uncached())
+
     @outside_modes
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
         """Rename node i to permutation[i]: the new index, and the new position of each row, [P]."""
         topology = self.topology.permute(permutation)
         table, place = self.table.permute(permutation, topology)
         return ContextIndex(topology, table), place
+
+
+def _no_sides() -> tuple[Neighbors, Neighbors]:
+    raise NotImplementedError("a traced index has no neighbours for kernels")
 
 
 @dataclass(frozen=True, eq=False)

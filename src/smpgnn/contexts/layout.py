@@ -12,6 +12,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.contexts.topology import segments
 from smpgnn.ops.sparse import SparseSum, segment_matrices
+from smpgnn.tracing import traced
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,6 +65,8 @@ class RowLayout:
     @outside_modes
     def counts(self, dtype: torch.dtype) -> Tensor:
         """`count` in this dtype, [K]. Cached."""
+        if traced():
+            return self.count.to(dtype)
         if dtype not in self._counts:
             self._counts[dtype] = self.count.to(dtype)
         return self._counts[dtype]
@@ -71,6 +74,8 @@ class RowLayout:
     @outside_modes
     def total(self, dtype: torch.dtype) -> Tensor:
         """The number of rows of all contexts, with multiplicity, in this dtype. Cached."""
+        if traced():
+            return (self.ptr[-1] if self.multiplicity is None else self.count.sum()).to(dtype)
         if dtype not in self._totals:
             total = self.ptr[-1] if self.multiplicity is None else self.count.sum()
             self._totals[dtype] = total.to(dtype)

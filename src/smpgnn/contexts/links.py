@@ -1,4 +1,4 @@
-"""How rows are linked beyond the messages of SMP: index lists beside the lift.
+"""How rows are linked beyond the messages of SMP: further index lists.
 
 They need rows that describe one node each: one-hot or local contexts.
 """
@@ -19,6 +19,7 @@ from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.rows import BallRows, IdentifierRows
 from smpgnn.contexts.topology import Topology, pointer, segments, take
 from smpgnn.ops import Dense, Lift, RowGather, Triples
+from smpgnn.tracing import number, traced, true_places
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class Links:
         edge_ptr, order = topology.edges_by_receiver
         arriving = take(_extended(topology.degree), self.described)
         ptr = pointer(arriving)
-        target, rank = segments(arriving, int(ptr[-1]))
+        target, rank = segments(arriving, number(ptr[-1]))
         edge = take(order, take(edge_ptr, take(self.described, target)) + rank)
         owner = take(table.owner, target)
         return Lift(
@@ -85,10 +86,11 @@ class Links:
     def triples(self) -> Triples:
         """Rows (i, k) and (k, j) for row (i, j), for all nodes k with these three rows."""
         table, near = self.table, self._near
-        last = take(self.described, table.ptr[1:] - 1) if table.num_rows else table.ptr[1:]
+        some = traced() or table.num_rows
+        last = take(self.described, table.ptr[1:] - 1) if some else table.ptr[1:]
         seen = table.ptr.diff() - (last == self.topology.num_nodes).long()
         middle = take(self.described, near)
-        which, rank = segments(take(seen, middle), int(take(seen, middle).sum()))
+        which, rank = segments(take(seen, middle), number(take(seen, middle).sum()))
         right = take(table.ptr, take(middle, which)) + rank
         left = take(near, which)
         target = table.row_of(take(table.owner, left), take(self.described, right))
@@ -121,7 +123,7 @@ class Links:
     def dense(self) -> Dense:
         """One-hot rows as matrices [B, n, n]; n is the most nodes, rounded up for tensor cores."""
         topology, ptr = self.topology, self.table.ptr
-        width = 8 * -(-self.graphs.largest // 8)
+        width = 8 * ((self.graphs.largest + 7) // 8)
         node, rank = torch.arange(width, device=topology.device), onehot_identifiers(topology)
         i, j = take(rank, self.table.owner), take(rank, self.described)
         entry = (take(topology.batch, self.table.owner) * width + i) * width + j
@@ -141,7 +143,7 @@ class Links:
     @property
     def _near(self) -> Tensor:
         """The rows that describe a node, and not the far ones."""
-        return torch.nonzero(self.described < self.topology.num_nodes).flatten()
+        return true_places(self.described < self.topology.num_nodes)
 
     def _of_described(self, other: Tensor) -> Tensor:
         """The row for the node `other` in the context of the described node; a far row itself."""
@@ -155,7 +157,7 @@ class Links:
     def _triples(self, target: Tensor, left: Tensor, right: Tensor) -> Triples:
         """Those without far rows, sorted by target."""
         far = [take(self.described, rows) for rows in (target, left, right)]
-        near = torch.nonzero(torch.stack(far).amax(0) < self.topology.num_nodes).flatten()
+        near = true_places(torch.stack(far).amax(0) < self.topology.num_nodes)
         target = take(target, near)
         target, order = target.sort(stable=True)
         left, right = (take(take(rows, near), order) for rows in (left, right))

@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 
 from smpgnn.contexts.topology import Topology, segments
+from smpgnn.contexts.traced_neighborhood import traced_distances, traced_neighborhoods
 from smpgnn.errors import InputError
+from smpgnn.tracing import traced
 
 
 def neighborhoods(topology: Topology, radius: int) -> Tensor:
     """All pairs (i, j) such that messages of j reach i within `radius` layers, [2, K], sorted."""
+    if traced():
+        return traced_neighborhoods(topology, radius)
     ((known, _),) = deque(_rings(topology, radius), maxlen=1)
     count = max(topology.num_nodes, 1)
     return torch.stack([known // count, known % count])
@@ -21,6 +25,8 @@ def neighborhoods(topology: Topology, radius: int) -> Tensor:
 
 def distances(topology: Topology, radius: int) -> tuple[Tensor, Tensor]:
     """The pairs of `neighborhoods`, [2, K], and the least number of layers of each, [K]."""
+    if traced():
+        return traced_distances(topology, radius)
     found = list(_rings(topology, radius))
     known, count = found[-1][0], max(topology.num_nodes, 1)
     hops = torch.empty_like(known)

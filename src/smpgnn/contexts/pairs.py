@@ -7,7 +7,7 @@ a far row for all other pairs. The pairs (j, j) stand for single nodes, and (i, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.rows import LocalRows, RowTable, find_rows, with_last_rows
 from smpgnn.contexts.topology import Topology, pointer, segments, take
+from smpgnn.tracing import number, occurrences, true_places
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,18 +49,18 @@ class PairRows(RowTable):
         """
         count = topology.num_nodes
         nodes = LocalRows.build(topology, balls, radius)
-        ptr = pointer(torch.bincount(pairs[0], minlength=count))
+        ptr = pointer(occurrences(pairs[0], count))
         fan = take(ptr.diff(), balls[1])
-        which, rank = segments(fan, int(fan.sum()))
+        which, rank = segments(fan, number(fan.sum()))
         pair = take(take(ptr, balls[1]), which) + rank
         owner, second = take(balls[0], which), take(pairs[1], pair)
         place = nodes.row_of(owner, second)
-        near = torch.nonzero(take(nodes.described, place) < count).flatten()
+        near = true_places(take(nodes.described, place) < count)
         owner, pair, place = take(owner, near), take(pair, near), take(place, near)
         first = nodes.row_of(owner, take(pairs[0], pair))
-        own = torch.nonzero((first == place) & (take(nodes.own, owner) == first)).flatten()
+        own = true_places((first == place) & (take(nodes.own, owner) == first), count)
         row_ptr, own, described = with_last_rows(
-            pointer(torch.bincount(owner, minlength=count)),
+            pointer(occurrences(owner, count)),
             owner, pair, own, torch.ones_like(nodes.own), pairs.size(1),
         )  # fmt: skip
         far = nodes.ptr[1:] - 1
@@ -80,6 +81,9 @@ class PairRows(RowTable):
             second=ends[1],
             pair_distance=distance,
         )
+
+    def uncached(self) -> PairRows:
+        return replace(self, given={}, nodes=replace(self.nodes, given={}))
 
     @cached_property
     def key(self) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.layout import RowLayout
 from smpgnn.contexts.topology import Topology, pointer, segments, take
+from smpgnn.tracing import number, occurrences, traced, true_places
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,6 +29,10 @@ class RowTable(RowLayout, ABC):
     @abstractmethod
     def counterpart(self, node: Tensor, row: Tensor) -> Tensor:
         """The row in the context of `node` that corresponds to `row` of another context."""
+
+    def uncached(self) -> RowTable:
+        """The same rows without what has been computed from them."""
+        return replace(self, given={})
 
     @abstractmethod
     def permute(self, permutation: Tensor, topology: Topology) -> tuple[RowTable, Tensor]:
@@ -52,7 +57,7 @@ class IdentifierRows(RowTable):
         return cls(
             ptr=ptr,
             own=ptr[:-1] + identifier,
-            num_rows=int(ptr[-1]),
+            num_rows=number(ptr[-1]),
             radius=radius,
             identifier=identifier,
         )
@@ -132,8 +137,8 @@ class NeighborhoodRows(BallRows):
     @classmethod
     def build(cls, topology: Topology, balls: Tensor, radius: int) -> NeighborhoodRows:
         """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
-        seen = torch.bincount(balls[0], minlength=topology.num_nodes)
-        own = torch.nonzero(balls[0] == balls[1]).flatten()
+        seen = occurrences(balls[0], topology.num_nodes)
+        own = true_places(balls[0] == balls[1], topology.num_nodes)
         # An unseen row may be read by a neighbour even if it stands for no node. So every context
         # of a graph has one as soon as one of its nodes does not see all others.
         unseen = take(topology.graph_size, topology.batch) - seen
@@ -162,11 +167,11 @@ class NeighborhoodRows(BallRows):
         the number of nodes that a context does not see; extra [K], whether it has an unseen row.
         """
         row_ptr, own, rows = with_last_rows(ptr, owner, described, own, extra, num_nodes)
-        last = take(row_ptr[1:] - 1, torch.nonzero(extra).flatten())
+        with_last = true_places(extra)
         multiplicity = None
-        if last.numel():
-            multiplicity = torch.ones_like(rows)
-            multiplicity[last] = unseen[extra]
+        if traced() or with_last.numel():
+            last = take(row_ptr[1:] - 1, with_last)
+            multiplicity = torch.ones_like(rows).index_copy(0, last, take(unseen, with_last))
         return cls(
             ptr=row_ptr,
             own=own,
@@ -192,8 +197,8 @@ class LocalRows(BallRows):
     @classmethod
     def build(cls, topology: Topology, balls: Tensor, context_radius: int) -> LocalRows:
         """From the pairs (node, node it sees), [2, K], sorted and without repetition."""
-        ptr = pointer(torch.bincount(balls[0], minlength=topology.num_nodes))
-        own = torch.nonzero(balls[0] == balls[1]).flatten()
+        ptr = pointer(occurrences(balls[0], topology.num_nodes))
+        own = true_places(balls[0] == balls[1], topology.num_nodes)
         far, count = torch.ones_like(own), topology.num_nodes
         ptr, own, described = with_last_rows(ptr, balls[0], balls[1], own, far, count)
         return cls(
@@ -225,9 +230,9 @@ def with_last_rows(
     """
     shift = pointer(extra.long())
     row_ptr = ptr + shift
-    rows = described.new_full((int(row_ptr[-1]),), num_nodes)
-    rows[torch.arange(owner.numel(), device=owner.device) + take(shift, owner)] = described
-    return row_ptr, own + shift[:-1], rows
+    rows = described.new_full((number(row_ptr[-1]),), num_nodes)
+    place = torch.arange(owner.numel(), device=owner.device) + take(shift, owner)
+    return row_ptr, own + shift[:-1], rows.index_copy(0, place, described)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

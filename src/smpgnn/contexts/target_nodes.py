@@ -45,6 +45,12 @@ class TargetIndex(LayeredIndex):
                 "level='node', or call this one on whole graphs."
             )
 
+    def uncached(self) -> ContextIndex:
+        raise InputError(
+            "torch.compile and torch.export take whole graphs: call the network on target nodes "
+            "without them."
+        )
+
     def permute(self, permutation: Tensor) -> tuple[ContextIndex, Tensor]:
         raise InputError("index is of target nodes: rename the nodes of the whole graph instead.")
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smpgnn.contexts.caching import cached_property, outside_modes
 from smpgnn.errors import InputError, check_counts, check_tensor
+from smpgnn.tracing import number, occurrences, traced
 
 if TYPE_CHECKING:
     from smpgnn.contexts.structure import Found, GraphStructure
@@ -52,6 +53,8 @@ class Topology:
                 f"edge_index must have shape [2, number of edges], not {list(edge_index.shape)}"
                 f"{': call edge_index.t()' if turned else ''}."
             )
+        if traced():
+            return cls._unchecked(edge_index.long(), batch, num_nodes, num_graphs)
         # the index must not keep inference tensors
         edge_index = (edge_index.clone() if edge_index.is_inference() else edge_index).long()
         low, high = (-1, -1)
@@ -83,6 +86,19 @@ class Topology:
             raise InputError(f"batch names graph {found - 1}, but batch_size is {num_graphs}.")
         return cls(edge_index, batch, num_nodes, num_graphs)
 
+    @classmethod
+    def _unchecked(
+        cls, edge_index: Tensor, batch: Tensor | None, num_nodes: int | None, num_graphs: int | None
+    ) -> Topology:
+        """The same without checks of values, which torch.compile and export cannot trace."""
+        if num_nodes is None:
+            num_nodes = number(edge_index.max()) + 1 if batch is None else batch.size(0)
+        if batch is None:
+            return cls(edge_index, edge_index.new_zeros(num_nodes), num_nodes, num_graphs or 1)
+        batch = batch.long()
+        found = number(batch[-1]) + 1 if num_graphs is None else num_graphs
+        return cls(edge_index, batch, num_nodes, found)
+
     @property
     def sender(self) -> Tensor:
         return self.edge_index[0]
@@ -102,7 +118,7 @@ class Topology:
     @cached_property
     def graph_size(self) -> Tensor:
         """The number of nodes n of every graph, [B]; zero for an empty graph."""
-        return torch.bincount(self.batch, minlength=self.num_graphs)
+        return occurrences(self.batch, self.num_graphs)
 
     @cached_property
     def graph_ptr(self) -> Tensor:
@@ -112,12 +128,12 @@ class Topology:
     @cached_property
     def degree(self) -> Tensor:
         """The number of messages that every node receives, [N]."""
-        return torch.bincount(self.receiver, minlength=self.num_nodes)
+        return occurrences(self.receiver, self.num_nodes)
 
     @cached_property
     def inverse_average_degree(self) -> Tensor:
         """1/d_avg of every graph, [B] float64; zero for a graph without edges."""
-        edges = torch.bincount(self.batch[self.receiver], minlength=self.num_graphs)
+        edges = occurrences(self.batch[self.receiver], self.num_graphs)
         return torch.where(edges > 0, self.graph_size.double() / edges.clamp(min=1), 0.0)
 
     @cached_property
@@ -128,7 +144,7 @@ class Topology:
     @cached_property
     def edges_by_sender(self) -> tuple[Tensor, Tensor]:
         """Pointer [N + 1] and indices [E] of the edges that leave each node."""
-        out_degree = torch.bincount(self.sender, minlength=self.num_nodes)
+        out_degree = occurrences(self.sender, self.num_nodes)
         return pointer(out_degree), torch.argsort(self.sender, stable=True)
 
     @cached_property
@@ -152,6 +168,10 @@ class Topology:
         if not torch.equal(batch, self.batch):
             raise InputError("permutation moves a node into another graph: permute within graphs.")
         return Topology(permutation[self.edge_index], batch, self.num_nodes, self.num_graphs)
+
+    def uncached(self) -> Topology:
+        """The same graphs without what has been computed from them."""
+        return Topology(self.edge_index, self.batch, self.num_nodes, self.num_graphs)
 
     @outside_modes
     def to(self, device: torch.device | str) -> Topology:
@@ -180,7 +200,7 @@ def segments(sizes: Tensor, total: int) -> tuple[Tensor, Tensor]:
 
 def _check_integers(name: str, value: Tensor) -> None:
     check_tensor(name, value)
-    if torch._C._functorch.is_batchedtensor(value):
+    if not traced() and torch._C._functorch.is_batchedtensor(value):
         raise InputError(
             f"{name} comes from torch.vmap: map over x or edge_attr of one graph only."
         )

@@ -65,7 +65,7 @@ class AddIdentifiers:
         self.first_rows = FirstRows.of(chosen).key
         if self.first_rows.fixed and identifiers in ("coloring", "neighborhood"):
             raise InputError(
-                "first_rows goes with identifiers='onehot', 'local' or 'pairs': a row of "
+                "first_rows needs identifiers='onehot', 'local' or 'pairs': a row of "
                 f"'{identifiers}' may stand for several nodes."
             )
 

@@ -110,7 +110,7 @@ class _Adjacency:
         return found
 
     def cycles(self, size: int) -> Iterator[Counts]:
-        """All cycles of so many nodes, each once, in parts: node numbers [K, size].
+        """All cycles of `size` nodes, each once, in parts: node indices [K, size].
 
         A cycle starts at its smallest node and continues to the smaller one of its neighbours.
         Paths grow by one node at a time, and end when too far from their start to return.

@@ -142,7 +142,7 @@ def _node_targets(graph: Any, number: int, nodes: int) -> Any:
 
 
 def _refuse_node_targets(y: Sequence[Any], sizes: Sequence[int]) -> None:
-    """If the sizes of `y` differ and equal the node counts, the targets are those of nodes."""
+    """Refuse targets whose sizes differ and equal the node counts: they belong to nodes."""
     known = [
         (torch.as_tensor(v).numel(), n) for v, n in zip(y, sizes, strict=True) if v is not None
     ]

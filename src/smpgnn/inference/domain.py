@@ -126,8 +126,7 @@ class Domain:
         """The domain of a run folder, or of the run that a model file lies in."""
         from safetensors import SafetensorError, safe_open
 
-        place = model_path(run)
-        path = (place if place.is_dir() else place.parent) / FILE
+        path = domain_file(run)
         if not path.exists():
             raise InputError(
                 f"{run}: has no {FILE}, the fingerprints of its training molecules: only finished "
@@ -155,6 +154,12 @@ class Domain:
         ) as error:  # fmt: skip
             raise InputError(damaged) from error
         return cls(packed, tuple(smiles), rows)
+
+
+def domain_file(run: str | Path) -> Path:
+    """The file of a run folder, or of the run that a model file lies in; it may be missing."""
+    place = model_path(run)
+    return (place if place.is_dir() else place.parent) / FILE
 
 
 def _json(smiles: Sequence[str]) -> bytes:

@@ -19,7 +19,8 @@ MAX_ATOMS = 1_000
 def molecules_svg(molecules: Sequence[Molecule], score: int, name: str) -> str:
     """An SVG of explained molecules side by side; full colour is the largest contribution in each.
 
-    Molecules with more than `MAX_ATOMS` atoms are shown as '*'.
+    Molecules with more than `MAX_ATOMS` atoms are shown as '*'. Without a `name` there is no
+    legend.
     """
     from rdkit import Chem, rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -29,7 +30,7 @@ def molecules_svg(molecules: Sequence[Molecule], score: int, name: str) -> str:
         if entry.explanation is None:
             continue
         values = [contributions[score] for contributions in entry.explanation.nodes]
-        legends.append(_legend(name, entry.explanation.score[score], values))
+        legends.append(_legend(name, entry.explanation.score[score], values) if name else "")
         small = len(values) <= MAX_ATOMS
         shown.append(entry.molecule if small else Chem.MolFromSmiles("*"))
         atoms.append(values if small else [])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smpgnn.data.categories import Categories
 from smpgnn.data.descriptors import Descriptors
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from smpgnn.data.molecules import MoleculeTable
     from smpgnn.data.tables import Table
+    from smpgnn.inference.export import Exported
 
 #: Rows of contexts that are computed at a time: on a CPU as many as fit its cache.
 BATCH_ROWS = {"cpu": 30_000, "cuda": 400_000}
@@ -237,6 +238,23 @@ class Model:
 
         return embed_inputs(self, inputs)
 
+    def inputs(self, inputs: Any) -> dict[str, Tensor]:
+        """The tensors that the network takes for SMILES or graphs, all in one batch.
+
+        Takes the inputs of `predict`, or a file or folder of graphs. These are the inputs of an
+        exported model: x [nodes, …], edge_index [2, edges], edge_attr [edges, …], batch [nodes],
+        and u [graphs, …] for models with descriptors. What the model does not take is left out.
+        """
+        from smpgnn.inference.graph_tensors import graph_tensors
+
+        return graph_tensors(self, inputs)
+
+    def export(self, path: str | Path) -> Exported:
+        """Write the model as a file that runs without smpgnn: .pt2 (AOTInductor) or .onnx."""
+        from smpgnn.inference.export import export_model
+
+        return export_model(self, path)
+
     def evaluate(self, data: Any, *, labels: Table | None = None) -> dict[str, float]:
         """Metrics on all rows of labelled data.
 
@@ -375,23 +393,29 @@ def predict_table(
 
 def predict_graphs(model: Model, path: str | Path, output: str | Path) -> Written:
     """Predict for a file or folder of graphs; one row per graph, or node."""
-    from smpgnn.data.graphs import read_graphs
     from smpgnn.data.table_writer import AtomicCsvWriter
 
-    schema = model.schema("predict with it")
-    nodes = model.saved.spec.level == "node"
-    labels = ["graph", "node"] if nodes else ["graph"]
+    model.schema("predict with it")  # before a file is written
+    labels = ["graph", "node"] if model.saved.spec.level == "node" else ["graph"]
     with AtomicCsvWriter(output, [*labels, *model.columns]) as writer:
-        table = read_graphs(path, schema=schema)
-        frame = model.predict_store(table.store)
-        names: list[tuple[str, ...]] = [(name,) for name in table.names]
-        if nodes:
-            pairs = zip(table.names, table.node_names, strict=True)
-            names = [(graph, node) for graph, own in pairs for node in own]
-        for place, values in enumerate(zip(*names, strict=True)):
-            frame.insert(place, labels[place], values)
+        frame = graph_frame(model, path)
         writer.write(frame)
     return Written(len(frame), int(frame["error"].notna().sum()), tuple(model.columns))
+
+
+def graph_frame(model: Model, path: str | Path) -> pd.DataFrame:
+    """Predictions for a file or folder of graphs: the names of graph (and node), then `columns`."""
+    from smpgnn.data.graphs import read_graphs
+
+    table = read_graphs(path, schema=model.schema("predict with it"))
+    frame = model.predict_store(table.store)
+    graphs = list(table.names)
+    if model.saved.spec.level == "node":
+        pairs = list(zip(table.names, table.node_names, strict=True))
+        graphs = [name for name, own in pairs for _ in own]
+        frame.insert(0, "node", [node for _, own in pairs for node in own])
+    frame.insert(0, "graph", graphs)
+    return frame
 
 
 def with_index_of(inputs: Any, frame: pd.DataFrame) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import multiprocessing
 import os
@@ -22,6 +21,7 @@ import torch
 from torch import nn
 
 from smpgnn.errors import InputError
+from smpgnn.signals import without_interrupts
 from smpgnn.threads import idle_processors
 from smpgnn.training.memory import available_bytes
 
@@ -110,7 +110,7 @@ def in_processes(
     waiting: deque[tuple[Item, Future[bytes]]] = deque()
     try:
         for item, given in pieces:
-            with _without_interrupts():  # the processes inherit this
+            with without_interrupts():  # the processes inherit this
                 waiting.append((item, pool.submit(_run, given)))
             if len(waiting) > 2 * processes:
                 yield _next(waiting)
@@ -133,19 +133,6 @@ def in_processes(
 def _next(waiting: deque[tuple[Item, Future[bytes]]]) -> tuple[Item, Any]:
     item, future = waiting.popleft()
     return item, pickle.loads(future.result())
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C has no effect inside, nor in the processes that start: this one ends them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(work: bytes) -> None:

@@ -46,7 +46,7 @@ class FamilySMPLayer(DefaultSMPLayer):
         super().add_maps(options)
         terms, width, towers = options.terms, self.out_channels, options.towers
         if options.divide_update:
-            raise InputError("terms does not go with divide_update: leave one of them out.")
+            raise InputError("terms and divide_update cannot be combined: leave one of them out.")
         folklore = "folklore" in terms
         self.message_arc = TowerLinear(width, width, towers, bias=False) if folklore else None
         parts: dict[str, nn.Module] = {}
@@ -108,7 +108,7 @@ class FamilySMPLayer(DefaultSMPLayer):
 
 
 class Term(nn.Module):
-    """What a row receives beside the messages of SMP, [P, C] to [P, C]."""
+    """What a row receives besides the messages of SMP, [P, C] to [P, C]."""
 
     def reset_parameters(self) -> None:
         for module in self.children():
@@ -155,7 +155,7 @@ class Inside(Term):
 
 
 class Mirror(Term):
-    r"""What the described node knows: :math:`U_j[i] W_t + U_j[j] W_d` for row j of context i.
+    r"""The view of the described node: :math:`U_j[i] W_t + U_j[j] W_d` for row j of context i.
 
     For a far row both are the far row itself. If j does not see i, its far row stands for U_j[i].
 

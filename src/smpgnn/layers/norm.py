@@ -14,6 +14,7 @@ from smpgnn.contexts.context import LocalContext
 from smpgnn.errors import InputError
 from smpgnn.ops import NormState, batch_norm
 from smpgnn.ops.backend import fused, mapped
+from smpgnn.tracing import traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class RowBatchNorm(nn.BatchNorm1d):
 
     def has_kernel(self, rows: Tensor) -> bool:
         """Whether a kernel normalises these rows in training."""
-        return _processes() == 1 and rows.size(0) > 0 and fused(rows)
+        return fused(rows) and _processes() == 1 and rows.size(0) > 0
 
     def as_affine(self, context: LocalContext) -> tuple[LocalContext, Affine | None]:
         """The norm as an affine map, which a linear map can merge with its own weights.
@@ -61,7 +62,7 @@ class RowBatchNorm(nn.BatchNorm1d):
         given ones: their statistics are computed. None: there are no rows to normalise.
         """
         together = self.training and _processes() > 1
-        if context.rows.size(0) == 0 and not together:
+        if not traced() and context.rows.size(0) == 0 and not together:
             return context, None
         if not self.training:
             assert self.running_mean is not None
@@ -112,7 +113,7 @@ class RowBatchNorm(nn.BatchNorm1d):
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
-        if mapped():
+        if not traced() and mapped():
             raise InputError(
                 "batch norm in training updates its running statistics, which torch.func does not "
                 "allow: call model.eval() first, or take norm='layer'."

@@ -129,7 +129,7 @@ class MarkedSetLinear(SetLinear):
 
     @property
     def maps(self) -> list[TowerLinear]:
-        return [*super().maps, self.own_to_all, self.own_to_own]
+        return [self.w1, self.w2, self.w3, self.own_to_all, self.own_to_own]
 
 
 class RowLinear(nn.Module):
@@ -185,5 +185,5 @@ def set_map_type(
     if not own_terms:
         return usual if set_terms else RowLinear
     if usual is RowLinear or not set_terms:
-        raise InputError("own_terms=True goes with contexts and set_terms=True only.")
+        raise InputError("own_terms=True needs contexts and set_terms=True.")
     return MarkedSetLinear

@@ -1,4 +1,4 @@
-"""What the default and the fast layer share: their options, and the set map they begin with."""
+"""The base of the default and the fast layer: their options and their first step, the set map."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SetMapLayer(SMPLayer):
         out_channels: width of the new contexts.
         edge_channels: number of edge features; 0: none.
         options: of the layer; those that it does not have (`option_names`) are ignored.
-        changes: options by name, in place of those in `options`.
+        changes: options by name, which override those in `options`.
     """
 
     contained = merges_norm = True

@@ -22,6 +22,7 @@ from smpgnn.layers.norm import RowBatchNorm, row_norm
 from smpgnn.models.recompute import recomputed
 from smpgnn.ops.backend import fused
 from smpgnn.pooling import NodeExtractor, PooledNodeExtractor, RowExtractor
+from smpgnn.tracing import traced
 
 
 class Backbone(nn.Module):
@@ -66,7 +67,7 @@ class Backbone(nn.Module):
         """The rows of the contexts of these graphs."""
         if self.identifiers == "nodes":
             return ContextIndex.of_nodes(topology)
-        if self.identifiers == "neighborhood":
+        if self.identifiers == "neighborhood" and not traced():
             return GrowingIndex.of(topology, self.options.num_layers)
         options = self.options
         return ContextIndex.build(
@@ -102,6 +103,7 @@ class Backbone(nn.Module):
             )
         else:
             self._check_index(index, num_nodes, edge_index, batch)
+            index = index.uncached() if traced() else index
         check_edge_attr(edge_attr, self.edge_channels, index.topology.num_edges)
         if edge_attr is not None and edge_attr.dtype != self._dtype:
             raise InputError(self._other_dtype("edge_attr", edge_attr))
@@ -264,10 +266,13 @@ class Backbone(nn.Module):
         topology, radius = index.topology, index.radius
         check_tensor("edge_index", edge_index)
         same_nodes = num_nodes in (None, topology.num_nodes)
-        same_edges = edge_index is topology.edge_index or torch.equal(
-            edge_index.long(), topology.edge_index
+        unseen = traced()  # values cannot be compared
+        same_edges = (
+            unseen
+            or edge_index is topology.edge_index
+            or torch.equal(edge_index.long(), topology.edge_index)
         )
-        same_graphs = batch is None or batch is topology.batch  # the index has it, too
+        same_graphs = unseen or batch is None or batch is topology.batch  # the index has it, too
         if batch is not None and not same_graphs:
             check_tensor("batch", batch)
             same_graphs = torch.equal(batch.long(), topology.batch)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from smpgnn.tracing import traced
+
 
 def recomputed(function: Callable[..., Any], modules: list[nn.Module], *arguments: Any) -> Any:
     """function(*arguments), keeping only the arguments for the gradient.
@@ -17,7 +19,7 @@ def recomputed(function: Callable[..., Any], modules: list[nn.Module], *argument
     The backward pass runs the function again with the same random numbers, and without effect on
     the buffers of the `modules` (running statistics, counters).
     """
-    if not torch.is_grad_enabled():
+    if not torch.is_grad_enabled() or traced():  # the compiler decides what to keep
         return function(*arguments)
     return checkpoint(
         function,

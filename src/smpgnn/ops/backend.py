@@ -4,23 +4,22 @@ Every operation has a plain form in torch functions only. It provides derivative
 reverse and forward mode and under `torch.func`. An autograd function around it has faster forward
 and backward passes, which use fused kernels on a GPU. Its backward pass computes first derivatives;
 with `create_graph=True` it differentiates the plain form instead (`plain_gradients`). Under
-`torch.func` and in forward mode the plain form runs from the start (`transformed`).
+`torch.func`, in forward mode, and while torch.compile or torch.export trace, the plain form runs
+from the start (`transformed`).
 """
 
 from __future__ import annotations
 
-import functools
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from smpgnn.tracing import traced
 
 #: The largest width of a layer that the kernels support.
 WIDEST = 64
@@ -36,8 +35,8 @@ def fused(rows: Tensor) -> bool:
 
 
 def transformed() -> bool:
-    """Whether torch.func or forward-mode differentiation is active."""
-    return mapped() or forward_ad._current_level >= 0
+    """Whether torch.func, forward-mode differentiation, torch.compile or export is active."""
+    return traced() or mapped() or forward_ad._current_level >= 0
 
 
 def mapped() -> bool:
@@ -60,27 +59,6 @@ def fused_product(rows: Tensor, matrix: Tensor) -> bool:
 def has_kernels() -> bool:
     """Whether Triton is installed."""
     return find_spec("triton") is not None
-
-
-def opaque(function: Function) -> Function:
-    """Have torch.compile call this function instead of tracing it.
-
-    Operations take objects that describe a batch, and define their own gradients. The compiler is
-    part of `torch._dynamo`, which takes a second to import; where nobody compiles, nothing is.
-    """
-    hidden: Callable[..., Any] | None = None
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal hidden
-        if hidden is None:
-            if "torch._dynamo" not in sys.modules:
-                return function(*args, **kwargs)
-            hidden = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
-        return hidden(*args, **kwargs)
-
-    call._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return cast(Function, call)
 
 
 def working_dtype(rows: Tensor) -> torch.dtype:

@@ -12,6 +12,7 @@ from torch import Tensor
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer
 from smpgnn.ops.sparse import SparseSum, sparse_apply
+from smpgnn.tracing import occurrences
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class RowGather:
     @cached_property
     def by_row(self) -> tuple[Tensor, Tensor]:
         """Pointer [P + 1] and indices [M] of the places that read each row."""
-        counts = torch.bincount(self.index, minlength=self.num_rows)
+        counts = occurrences(self.index, self.num_rows)
         return pointer(counts), torch.argsort(self.index.int(), stable=True)
 
     @cached_property

@@ -22,8 +22,8 @@ from smpgnn.training.tasks.quantities import parts_of, probabilities, quantities
 class TestErrors:
     """The error of each test prediction, by target.
 
-    Of a number it is the predicted minus the real one (of logarithms with --log-target), of classes
-    what the probability of the real class lacks to 1; NaN if the target is unknown or a bound.
+    For numbers: the prediction minus the target (of logarithms with --log-target). For classes: 1
+    minus the probability of the true class. NaN if the target is unknown or a bound.
     """
 
     def __init__(self, task: Task) -> None:

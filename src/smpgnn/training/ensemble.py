@@ -24,7 +24,7 @@ def categories_of(saved: SavedModel) -> Categories:
 
 
 class Ensemble(nn.Module):
-    """Networks with the same input, whose output is that of the mean of their quantities.
+    """Networks with the same input; the output corresponds to the mean of their quantities.
 
     It has the `task` of its first member. Probabilities are calibrated.
 

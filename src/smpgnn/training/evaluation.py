@@ -34,7 +34,7 @@ def evaluate_store(
     batch_rows: int = 0,
     keep: Callable[[Any, GraphBatch], None] = lambda output, batch: None,
 ) -> dict[str, float]:
-    """The metrics of a network on all graphs of a store; a target that is never known has none.
+    """The metrics of a network on all graphs of a store; a target that is never known is left out.
 
     `keep` is called with every output and its batch, in the order of the store.
     """

@@ -1,4 +1,4 @@
-"""What an estimator of scikit-learn is given: its rows, and which of them are for validation."""
+"""The input of a scikit-learn estimator: its rows, and which of them are for validation."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _of_indices(parts: Mapping[str, Any], rows: int) -> SplitTable:
 
 
 def _in_turn(sizes: Sequence[int]) -> OwnSplit:
-    """The split of rows that are those of train, then of val, then of test."""
+    """The split of consecutive rows: first train, then val, then test."""
     part = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     return lambda rows: SplitTable(torch.arange(rows), part)
 
@@ -246,7 +246,7 @@ def _graphs_in_memory(
 
 
 def _check_masks(options: GraphsOptions, own: OwnSplit | None) -> None:
-    """Refuse masks beside another split."""
+    """Refuse masks if there is another split."""
     if options.level == "graph":
         raise InputError(
             "the graphs have train_mask, which splits nodes: use level='node', or delete the masks."

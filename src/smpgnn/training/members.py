@@ -34,7 +34,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Job:
-    """What the process of a member needs: plain values, so that it imports torch in its own time.
+    """What the process of a member needs: plain values only, so that unpickling imports no torch.
 
     Args:
         options: the settings of the member.
@@ -50,7 +50,7 @@ class Job:
 
 
 def train_member(job: Job) -> str:
-    """Train a member, or continue it; the result in words."""
+    """Train a member, or continue it; returns the result as text."""
     from smpgnn.training.from_python import prepare_python
     from smpgnn.training.prepare import prepare
     from smpgnn.training.run_data import RunData, SplitTable
@@ -89,7 +89,7 @@ class Training:
         return self.member.name
 
     def standing(self) -> str:
-        """The state in words."""
+        """The state as text."""
         if self.state in ("running", "waiting"):
             done, epochs = epochs_done(self.job.options.output), self.job.options.epochs
             reached = f"epoch {done} of {epochs}"

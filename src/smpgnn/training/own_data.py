@@ -56,7 +56,7 @@ def molecules(
     Args:
         options: the settings.
         saved: what a run stores about its data, to continue it.
-        data: the table in place of the file that the settings name.
+        data: the table, instead of the file that the settings name.
         own: a split from Python.
         old: continue a run of a version that saved no split.
     """
@@ -178,7 +178,7 @@ def graphs(
 ) -> Prepared:
     """A file or folder of graphs; arguments as of `molecules`.
 
-    `labels` is the table of targets in place of the file that the settings name.
+    `labels` is the table of targets, instead of the file that the settings name.
     """
     from smpgnn.data.graphs import graph_values, read_graphs
 

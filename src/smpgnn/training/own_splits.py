@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What the rows of the user's own data are split by, apart from their targets.
+    """What determines the split of the user's own data, apart from the targets.
 
     Args:
         source: the name of the data in messages.

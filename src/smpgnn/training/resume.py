@@ -49,7 +49,7 @@ def resumed_options(options: TrainOptions, given: Collection[str]) -> TrainOptio
 
 
 def settings(options: TrainOptions) -> dict[str, Any]:
-    """What a run does, as plain values: all settings but the places of the run and its data."""
+    """The settings that affect results, as plain values: all but the places of run and data."""
     return {name: value for name, value in plain(options).items() if name not in (*PLACE, *DATA)}
 
 

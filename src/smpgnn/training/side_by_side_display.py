@@ -25,7 +25,7 @@ class Training(Protocol):
     def label(self) -> str: ...
 
     def standing(self) -> str:
-        """Its state in words."""
+        """Its state as text."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def display(*, quiet: bool = False) -> Iterator[PlainLines]:
 
 
 def counts(trainings: Sequence[Training]) -> str:
-    """How many trainings are in each state, in words."""
+    """How many trainings are in each state, as text."""
     number = Counter(one.state for one in trainings)
     words = {"answered": "answered before"}
     return ", ".join(f"{number[s]} {words.get(s, s)}" for s in _STATES if number[s]) or "nothing"

@@ -85,7 +85,7 @@ def train_run(
         options: all settings; if `output` is empty, a folder under runs/ is chosen.
         resume: continue the run in `output` from its last finished epoch; the options are then
             those of `resumed_options`.
-        prepared: your own data, in place of those that the options name.
+        prepared: your own data, instead of those that the options name.
         quiet: print no notes and no progress bar.
         callbacks: of Lightning, called after ours; the first of ours has the history of the run.
         given: the data from Python behind `prepared`, for the processes of members.

@@ -93,7 +93,7 @@ def tune_run(
         options: the default settings; `output` is the folder of the search.
         plan: the settings of the search.
         given: names of settings that are not searched.
-        prepared: your own data, in place of those that the options name.
+        prepared: your own data, instead of those that the options name.
         quiet: print nothing.
     """
     if options.devices * options.nodes > 1:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two signs of life in a database, and after which a silent trial is dead.
 _BEAT, _DEAD = 60, 300
-#: What a study is about, where values are too long to be shown.
+#: Attributes of a study whose values are too long for messages, and their names there.
 _LONG = {"data": "the data", "space": "the searched settings"}
 
 
@@ -91,7 +91,7 @@ def _storage(place: str) -> BaseStorage:
 
 
 def check_same(study: Study, about: Mapping[str, Any], place: str) -> None:
-    """Note what a new study is about; refuse to continue one that is about something else."""
+    """Store the attributes of a new study; refuse to continue a study with other attributes."""
     before = study.user_attrs
     for name, value in about.items():
         if name not in before:
@@ -101,7 +101,7 @@ def check_same(study: Study, about: Mapping[str, Any], place: str) -> None:
             if name in _LONG:
                 different = f"{_LONG[name]} differ"
             raise InputError(
-                f"{place}: is another search: {different}: give the same, or choose another "
+                f"{place}: belongs to another search: {different}: use the same, or choose another "
                 "--output."
             )
 

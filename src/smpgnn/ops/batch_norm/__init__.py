@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import opaque, plain_gradients
+from smpgnn.ops.backend import plain_gradients
 from smpgnn.ops.fold import NormState
 from smpgnn.ops.moments import Moments
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from smpgnn.contexts.layout import RowLayout
 
 
-@opaque
 def batch_norm(rows: Tensor, layout: RowLayout, moments: Moments, norm: NormState) -> Tensor:
     """Normalise rows by their moments and update the running statistics.
 

@@ -12,7 +12,6 @@ from torch.autograd import Function
 from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
-    opaque,
     plain_gradients,
     transformed,
     working_dtype,
@@ -49,7 +48,6 @@ class DefaultWeights:
     out_bias: Tensor
 
 
-@opaque
 def default_core(
     u: Tensor,
     edge: Tensor | None,

@@ -11,7 +11,6 @@ from torch.autograd import Function
 from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
-    opaque,
     plain_gradients,
     transformed,
     working_dtype,
@@ -20,7 +19,6 @@ from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.routes import Wiring
 
 
-@opaque
 def fast_core(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
     """u + s + (u W4) ⊙ (s W5), with s the sum over neighbours divided by d_avg.
 

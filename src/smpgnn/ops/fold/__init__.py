@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import opaque, plain_gradients
+from smpgnn.ops.backend import plain_gradients
 from smpgnn.ops.moments import Moments
 
 
@@ -26,7 +26,6 @@ class NormState:
     momentum: float
 
 
-@opaque
 def fold(
     moments: Moments, count: Tensor, norm: NormState, w1: Tensor, terms: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:

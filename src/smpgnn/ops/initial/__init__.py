@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from smpgnn.ops.backend import fused, opaque
+from smpgnn.ops.backend import fused
 from smpgnn.ops.moments import Moments, measure_reference
 
 if TYPE_CHECKING:
     from smpgnn.contexts.layout import RowLayout
 
 
-@opaque
 def initial_rows(
     x: Tensor | None, dtype: torch.dtype, layout: RowLayout, held: Tensor | None = None
 ) -> tuple[Tensor, Moments]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
+from smpgnn.ops.backend import fused, plain_gradients, transformed
 from smpgnn.ops.sparse import segment_sum
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ class Moments:
     total: Tensor | None = None
 
 
-@opaque
 def measure(rows: Tensor, layout: RowLayout, squares: bool) -> tuple[Tensor, Moments]:
     """The moments of rows [P, C], and the rows to use instead of the given ones."""
     if transformed():

@@ -12,8 +12,9 @@ from torch.autograd import Function
 
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer, take
-from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
+from smpgnn.ops.backend import fused, plain_gradients, transformed
 from smpgnn.ops.sparse import SparseSum, pieces, sparse_apply
+from smpgnn.tracing import traced
 
 #: Numbers that one piece of the relu sum keeps: few compared to the rest of a network, enough for
 #: a batch of molecules in one piece.
@@ -117,10 +118,12 @@ class Lift:
 
 def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
     """scale · Σ_k rows(k, j) over the neighbours k of i, for every row (i, j): [P, C] to [P, C]."""
+    if traced():
+        total = torch.zeros_like(rows).index_add(0, lift.target, rows.index_select(0, lift.source))
+        return total * lift.scale.to(rows.dtype).unsqueeze(1)
     return sparse_apply(rows, lift.receive, lift.send)
 
 
-@opaque
 def relu_neighbor_sum(receiver: Tensor, sender: Tensor, edge: Tensor | None, lift: Lift) -> Tensor:
     """scale · Σ_k relu(receiver(i, j) + sender(k, j) + edge(i, k)) for every row (i, j).
 

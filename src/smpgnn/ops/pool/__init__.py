@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.backend import fused, opaque, plain_gradients
+from smpgnn.ops.backend import fused, plain_gradients
 from smpgnn.ops.moments import measure
 from smpgnn.ops.sparse import segment_max
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from smpgnn.contexts.layout import RowLayout
 
 
-@opaque
 def pool_contexts(rows: Tensor, layout: RowLayout) -> Tensor:
     """Own row, mean and maximum of each context, side by side, after each of L layers.
 

@@ -12,7 +12,7 @@ from torch.autograd import Function
 
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer, take
-from smpgnn.ops.backend import opaque, transformed, working_dtype
+from smpgnn.ops.backend import transformed, working_dtype
 from smpgnn.ops.sparse import SparseSum, pieces
 
 #: Numbers that one piece of the products keeps.
@@ -69,7 +69,6 @@ class Triples:
         return self._lists[key]
 
 
-@opaque
 def row_products(left: Tensor, right: Tensor, triples: Triples) -> Tensor:
     """Σ_t left[l_t] ⊙ right[r_t] over the triples t of each row, [P, C] and [P, C] to [P, C].
 

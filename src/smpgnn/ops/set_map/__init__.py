@@ -11,7 +11,6 @@ from torch.autograd import Function
 from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
-    opaque,
     plain_gradients,
     transformed,
     working_dtype,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from smpgnn.contexts.layout import RowLayout
 
 
-@opaque
 def set_linear(
     rows: Tensor,
     matrix: Tensor,

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from smpgnn.contexts.caching import cached_property, outside_modes
-from smpgnn.ops.backend import fused, opaque, plain_gradients, transformed
+from smpgnn.ops.backend import fused, plain_gradients, transformed
+from smpgnn.tracing import traced
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,9 @@ class SparseSum:
 
     @outside_modes
     def _weight_as(self, dtype: torch.dtype) -> Tensor:
+        if traced():
+            assert self.weight is not None
+            return self.weight.to(dtype)
         if dtype not in self._weights:
             assert self.weight is not None
             self._weights[dtype] = self.weight.to(dtype)
@@ -70,6 +74,8 @@ class SparseSum:
     def target(self) -> Tensor:
         """The output row of each entry, [M]; entries after the last row have none."""
         rows = torch.arange(self.ptr.numel() - 1, device=self.ptr.device)
+        if traced():  # nothing is padded
+            return rows.repeat_interleave(self.ptr.diff(), output_size=self.index.numel())
         return rows.repeat_interleave(self.ptr.diff())
 
     def reference(self, rows: Tensor) -> Tensor:
@@ -95,9 +101,10 @@ class _SparseApply(Function):
         return sparse_apply(grad, ctx.transposed, ctx.matrix), None, None
 
 
-@opaque
 def sparse_apply(rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tensor:
     """Apply a sparse matrix to the rows; the gradient uses its transpose."""
+    if traced() and matrix.form == "spread" and matrix.weight is None:
+        return rows.index_select(0, matrix.index)
     if transformed():
         return matrix.reference(rows)
     result: Tensor = _SparseApply.apply(rows, matrix, transposed)  # type: ignore[no-untyped-call]
@@ -106,10 +113,19 @@ def sparse_apply(rows: Tensor, matrix: SparseSum, transposed: SparseSum) -> Tens
 
 def segment_sum(rows: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
     """Sum the rows of every segment, [P, C] to [K, C]; see `segment_matrices`."""
+    if traced():
+        return _owned_sum(rows, collect, spread)
     return sparse_apply(rows, collect, spread)
 
 
-@opaque
+def _owned_sum(rows: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
+    """The plain form of `segment_sum`, with the segment of each row from `spread`."""
+    weight = collect.weight
+    values = rows if weight is None else rows * weight.to(rows.dtype).unsqueeze(1)
+    total = values.new_zeros(collect.ptr.numel() - 1, rows.size(1))
+    return total.index_add(0, spread.index, values)
+
+
 def expand_rows(values: Tensor, collect: SparseSum, spread: SparseSum) -> Tensor:
     """Copy the value of each segment to its rows, [K, C] to [P, C]; see `segment_matrices`."""
     if transformed():
@@ -196,7 +212,6 @@ class _SegmentMax(Function):
         return share * split.index_select(0, spread.index), None, None, None, None
 
 
-@opaque
 def segment_max(
     rows: Tensor, ptr: Tensor, owner: Tensor, weight: Tensor | None = None, padded: bool = False
 ) -> Tensor:

@@ -23,7 +23,7 @@ _FILE = "pairs.json"
 
 
 def perform_brec(job: Job) -> str:
-    """Compare all pairs that the run folder lacks, write the records, and return them in words."""
+    """Compare all pairs that the run folder lacks, write the records, and return them as text."""
     import torch
 
     from smpgnn.data.brec import brec_pairs
@@ -59,7 +59,7 @@ def perform_brec(job: Job) -> str:
 
 
 def _chosen(pairs: list[GraphPair], samples: int | None) -> list[int]:
-    """The numbers of the pairs to compare; of a reduced run so many of each category."""
+    """The indices of the pairs to compare; in a reduced run, `samples` of each category."""
     chosen = []
     for category in dict.fromkeys(pair.category for pair in pairs):
         members = [k for k, pair in enumerate(pairs) if pair.category == category]

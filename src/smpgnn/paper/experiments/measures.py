@@ -102,7 +102,7 @@ def _targets(
 
 
 def _larger(connected: str, samples: int | None) -> dict[str, GraphStore]:
-    """Test graphs larger than those of training; for a reduced run so many of five sizes."""
+    """Test graphs larger than those of training; in a reduced run, `samples` per five sizes."""
     from smpgnn.data.properties import extrapolation_splits
 
     number = {} if samples is None else {"graphs_per_size": max(1, samples // 5)}

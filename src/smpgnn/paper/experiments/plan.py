@@ -1,4 +1,4 @@
-"""What to train for some cells of a table, and what records answer already."""
+"""What to train for some cells of a table, and which of them have records already."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PilotKey = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asks for. No rows, cells or seeds means all of them."""
+    """What the user asks for. No rows, cells or seeds: all of them."""
 
     table: str
     rows: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Job:
         return epochs_done(self.folder)
 
     def origin(self, cell: Cell) -> dict[str, Any]:
-        """What the record of a cell says about this job."""
+        """What the record of a cell contains about this job."""
         request = self.request
         return {
             "table": self.table,

@@ -35,7 +35,7 @@ class Search:
 
     @property
     def rule(self) -> str:
-        """The rule in words, as records have it."""
+        """The rule as text, as in the records."""
         return (
             "best value on held-back training graphs (two of twenty) after "
             f"{self.share:.0%} of the epochs, seed 0"
@@ -217,14 +217,14 @@ def _parsed(word: str) -> Any:
 
 
 def settings_of(options: TrainOptions) -> dict[str, Any]:
-    """What a run does, without where it runs."""
+    """The settings of a run that affect its results."""
     return {name: value for name, value in plain(options).items() if name not in PLACE}
 
 
 def same_settings(
     config: dict[str, Any], options: TrainOptions, without: Collection[str] = ()
 ) -> bool:
-    """Whether a stored config is that of these options; missing settings have their default."""
+    """Whether a stored config has these values; missing settings have their default."""
     defaults = {**settings_of(type(options)()), **REMOVED}
     wanted = {**settings_of(options), **REMOVED}
     return all(

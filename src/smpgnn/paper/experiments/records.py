@@ -24,7 +24,7 @@ _POINTS = 400  # of a curve; longer ones are thinned
 
 @dataclass(frozen=True)
 class Curves:
-    """The course of a training, one value per epoch; `seconds` counts from the start of the run."""
+    """The curves of a training, one value per epoch; `seconds` counts from the start of the run."""
 
     epoch: tuple[float, ...]
     train_loss: tuple[float, ...]

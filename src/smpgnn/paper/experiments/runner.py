@@ -39,7 +39,7 @@ class Task:
         return self.job.label
 
     def standing(self) -> str:
-        """The state in words."""
+        """The state as text."""
         if self.state == "running":
             return f"epoch {self.job.epochs_done()} of {self.job.options.epochs}"
         if self.state == "waiting":

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of a job in words.
+    """The result of a job as text.
 
     With a `choice`, the training has diverged, and all seeds of its row must use that choice.
     """
@@ -60,7 +60,7 @@ def work(job: Job) -> Trained:
 
 
 def perform(job: Job) -> str:
-    """Train a job, or resume it; write its records or trial, and return the result in words."""
+    """Train a job, or resume it; write its records or trial, and return the result as text."""
     if isinstance(job.options, BrecOptions):
         return perform_brec(job)
     from smpgnn.paper.experiments.measures import scale_of

@@ -1,4 +1,4 @@
-"""Algorithm 1: how many colours it uses, beside the rows of neighbourhood identifiers."""
+"""Algorithm 1: how many colours it uses, compared with the rows of neighbourhood identifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user gives to `expressivity`: pairs of graphs in files, and a network of their own."""
+"""The user's input to `expressivity`: pairs of graphs in files, and a network of their own."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _joined(indices: Sequence[Index], rows: NDArray[np.int64]) -> Index:
 
 
 def _owner(sizes: NDArray[np.int64], rows: NDArray[np.int64]) -> Index:
-    """The context of each row, for graphs with so many nodes and so many rows per context."""
+    """The context of each row, for graphs with `sizes` nodes and `rows` rows per context."""
     return np.arange(sizes.sum(), dtype=np.int32).repeat(np.repeat(rows, sizes))
 
 

@@ -39,7 +39,7 @@ FAMILY_NAMES = ("regular", "csl", "cfi", "strongly-regular", "atlas")
 _LOCAL = {"model": "smp", "identifiers": "local", "features": "row"}
 #: The rows of the family start from distances, without which differences fade beyond rounding.
 _FAMILY = {"model": "smp", "first_rows": ("distance",), "context_radius": 20}
-#: Variants of SMP that it measures beside the networks of the catalogue, as training options.
+#: Variants of SMP that it measures besides the networks of the catalogue, as training options.
 VARIANTS: dict[str, dict[str, Any]] = {
     "smp-own-terms": {"model": "smp", "own_terms": True},
     "smp-local": _LOCAL,  # the contexts of `smpgnn train zinc`

@@ -68,7 +68,7 @@ class Decoded:
         return torch.cat([self.a, self.x, self.y.movedim(-3, -2).flatten(-2)], dim=-1)
 
     def at(self, node: int) -> Decoded:
-        """What the context of one node says."""
+        """What the context of one node contains."""
         return Decoded(self.a[node], self.x[node], self.y[node])
 
     def equals(self, other: Decoded) -> bool:
