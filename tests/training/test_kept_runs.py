@@ -81,6 +81,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one_did(
     assert_metrics(made.test, before["test"], 1e-2)
 
 
+@pytest.mark.slow
 def test_a_member_is_trained_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(kept / "classification")
     before = expected("classification")
