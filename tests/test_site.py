@@ -77,6 +77,12 @@ def test_every_setting_stands_in_the_table() -> None:
     assert all(f"``{rate}``" in row for rate in rates)
 
 
+def _there(file: Path) -> bool:
+    """Whether a linked file exists, or is written when the site is built."""
+    made = (str(DOCS / name).rstrip("/") for name in GENERATED)
+    return file.exists() or str(file.resolve()).startswith(tuple(made))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_linked_file_is_there(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
@@ -85,9 +91,7 @@ def test_every_linked_file_is_there(page: Path) -> None:
     missing = [
         link
         for link in links
-        if link
-        and not link.startswith(("http", *GENERATED, *(f"../{name}" for name in GENERATED)))
-        and not (page.parent / link).exists()
+        if link and not link.startswith("http") and not _there(page.parent / link)
     ]
     assert missing == []
 
