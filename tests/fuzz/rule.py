@@ -10,6 +10,7 @@ from fuzz.program import MEMORY, Outcome
 #: Lines that may accompany an error: notes on input and progress.
 _NOTES = re.compile(
     r"^Graphs: |^Training on |^Downloading |left out|per second$|^epoch \d+/|^$|"
+    r"^Folds: |^Calibration: |"
     r"^smpgnn: interrupted|could not|"
     r"^Search in |^  [a-z_]+: |^trial \d+: |"
     r"as node|skipped|was started by an older version|^The model is chosen by its log loss\.$|"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from torch.export import Dim
 
 from smpgnn import MPNN, SMP, ContextIndex, InputError, MultiTaskSMP, TargetLoader, Topology
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the compiler, about its own insides
 #: Compilations that ragged batches may need: one for the first sizes, one for all others.
 MOST = 2
@@ -161,6 +164,23 @@ def test_with_graph_breaks_an_index_serves_eager_calls_afterwards(kind: str) -> 
         assert_same(compiled(*given).detach(), expected.detach())
         assert_same(compiled(*given, index=index).detach(), expected.detach())
         assert_same(model(*given, index=index).detach(), expected.detach())
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_page_run() -> None:
+    from torch_geometric.datasets import FakeDataset
+    from torch_geometric.loader import DataLoader
+
+    text = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    compiles, exports, *_ = re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M)
+    graphs = FakeDataset(6, avg_num_nodes=8, avg_degree=3, num_channels=7, edge_dim=3)
+    (batch,) = DataLoader(graphs, batch_size=6)
+    names: dict[str, Any] = {"batch": batch}
+    for block in (compiles, exports):
+        exec(block, names)
+        out = names["model"](batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+        # batch norm in training moves its running statistics, not its output
+        torch.testing.assert_close(names["out"], out, rtol=1e-4, atol=1e-5)
 
 
 def test_errors_of_eager_calls_stay() -> None:

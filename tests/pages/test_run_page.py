@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_intervals_and_several_targets(ensemble: Path) -> None:
     assert np.allclose(size.high, said["high_size"])
     inside = ((said["low_size"] <= said["size"]) & (said["size"] <= said["high_size"])).mean()
     text = text_of(ensemble)
-    assert f"which contain {inside:.0%} of these values" in text
+    assert f"90% intervals; {inside:.0%} of the intervals contain the real value" in text
     assert polar.shares is not None
     assert np.allclose(polar.shares[:, 1], said["probability_polar_yes"])
     assert "Test predictions: size" in text
@@ -195,6 +196,16 @@ def test_a_page_that_fails_does_not_lose_the_run(tmp_path: Path) -> None:
     (tmp_path / "run" / "report.html").rmdir()
     done("report", tmp_path / "run")
     assert text_of(tmp_path / "run").startswith("<!DOCTYPE html>")
+
+
+def test_without_a_library_of_the_page_the_run_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "smpgnn.pages.run_page", None)  # as if it lacked a library
+    folder = trained(tmp_path / "run", rings(), "graphs", hidden_channels=4, epochs=1)
+    assert not (folder / "report.html").exists()
+    assert "run is finished, but its page could not be written (" in capsys.readouterr().err
+    assert (folder / "run.json").exists()
 
 
 def test_it_can_be_left_out_and_members_have_none(folds: Path, tmp_path: Path) -> None:

@@ -40,6 +40,18 @@ def folds(**options: Any) -> list[SplitTable]:
     return list(found.splits.values())
 
 
+def test_notes_say_which_rows_the_numbers_of_graphs_are() -> None:
+    def notes(**options: Any) -> tuple[str, ...]:
+        given = MoleculesOptions(targets=("size",), **options)
+        return prepare_python(given, FRAME, NONE, None).notes
+
+    assert notes(folds=4)[-1] == "Folds: 4; the line above is about the first."
+    held = table(calibration=0.2)
+    assert isinstance(held, SplitTable)
+    count = len(FRAME) - sum(len(held.of(part).row) for part in ("train", "val", "test"))
+    assert notes(calibration=0.2)[-1].startswith(f"Calibration: {count} more rows")
+
+
 @pytest.mark.parametrize(
     ("split", "groups"), [("scaffold", scaffold_groups), ("butina", butina_groups)]
 )

@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_runs import CYCLES
 from strategies import SCHEMES
+from sweep import sweep
 from torch_geometric.data import Data
 
 import smpgnn
@@ -123,7 +124,13 @@ def test_the_probe_predicts_the_peak_on_a_gpu(name: str) -> None:
     assert 1 / 1.5 < found.of_batch(counts, 2000, counts[:, 0], 0) / real < 1.5
 
 
-@pytest.mark.parametrize("name", CASES)
+USUAL = (
+    "default, edges and residuals", "fast, coloring", "default, local", "pairs", "family", "gin",
+    "ppgn",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sweep(CASES, always=lambda name: name in USUAL))
 def test_the_probe_predicts_the_peak_of_a_larger_batch(name: str) -> None:
     """Of sixty graphs of 28 nodes; the probe sees a few of them."""
     network = CASES[name]

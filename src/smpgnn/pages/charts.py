@@ -35,6 +35,7 @@ _VARIABLES |= {f"#0000c{k}": f"--c{k}" for k in range(COLOURS)}
 _WIDTH, _PLOT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 190, 58, 10, 26, 38
 _MARGIN, _LEGEND_LINE, _KEY, _CHARACTER = 10, 12.6, 38, 6.2
 _SQUARE = _WIDTH - _LEFT - _RIGHT
+_DOT = re.compile(r"M (\S+ [^\s\"]+) L \1(?=[\s\"])")  # a segment without a length
 _FEW = 40  # dots that are drawn larger
 _TEMPLATES = files("smpgnn.pages") / "templates"
 
@@ -130,7 +131,7 @@ def _inline(content: str) -> str:
 
 def _rounded(attribute: re.Match[str]) -> str:
     text = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.1f}", attribute[0])
-    return f" {' '.join(text.split())}"
+    return " " + _DOT.sub(r"M \1 h0", " ".join(text.split()))
 
 
 def _figure(chart: Chart) -> Figure:

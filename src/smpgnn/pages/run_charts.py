@@ -18,6 +18,8 @@ from smpgnn.training.probabilities import Bin, reliability
 
 #: Dots of a chart: of more rows a random part is shown.
 MOST_DOTS = 1_500
+#: Intervals of a chart.
+MOST_BARS = 150
 #: Points of a line.
 _POINTS = 120
 #: Rows of a group of similar molecules, at least, and number of groups, at most.
@@ -66,7 +68,8 @@ def parity(target: Predicted, unit: str) -> Plot | None:
     rows = _sample(len(target.real))
     x, y = target.real[rows], target.predicted[rows]
     limits = _limits(np.concatenate([x, y]), log)
-    low, high = (np.clip(values[rows], *limits) for values in (low, high))
+    few = np.random.default_rng(1).permutation(len(rows)) < MOST_BARS  # more would hide the dots
+    low, high = (np.where(few, np.clip(values[rows], *limits), y) for values in (low, high))
     return Plot(
         "Predicted and real values",
         f"real {shown(target.name, 40)}",  # which has its unit

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from smpgnn.errors import InputError, one_sentence
 from smpgnn.files import write_text
 from smpgnn.pages import run_charts as charts
 from smpgnn.pages import run_words as words
@@ -42,21 +40,6 @@ def write_report(run: str | Path, output: str | Path | None = None) -> Path:
     path = RunFolder(run).report if output is None else Path(output)
     write_text(path, page(read_run(run)))
     return path
-
-
-def write_after_training(run: str | Path) -> None:
-    """The same at the end of training: whatever fails, the run is finished."""
-    try:
-        write_report(run)
-    except Exception as error:
-        reason = error if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        print(
-            one_sentence(
-                f"smpgnn: the run is finished, but its page could not be written ({reason}); "
-                f"smpgnn report {run} tries again."
-            ),
-            file=sys.stderr,
-        )
 
 
 def page(run: RunFiles) -> str:
@@ -126,10 +109,12 @@ def _about_numbers(run: RunFiles, target: Predicted) -> list[str]:
     if target.low is not None and target.high is not None:
         inside = (target.low <= target.real) & (target.real <= target.high)
         bars = "Bars are 90% intervals"
+        if len(target.real) > charts.MOST_BARS:
+            bars += f" of {charts.MOST_BARS} rows chosen at random"
         if run.fold:
-            notes.append(f"{bars}, calibrated on these rows.")
+            notes.append(f"{bars}; the rows of all folds calibrate them.")
         else:
-            notes.append(f"{bars}, which contain {np.mean(inside):.0%} of these values.")
+            notes.append(f"{bars}; {np.mean(inside):.0%} of the intervals contain the real value.")
     return notes
 
 

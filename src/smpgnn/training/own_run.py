@@ -114,7 +114,14 @@ def prepare_run(
         edge_features=options.edge_features,
         notes=(*notes, *about),
     )
+    notes = prepared.notes
+    if options.folds:
+        notes = (*notes, f"Folds: {options.folds}; the line above is about the first.")
+    if calibration:
+        count = f"{calibration[0].numel():,}"
+        notes = (*notes, f"Calibration: {count} more rows, on which no model is trained or chosen.")
     whole = Whole(store, rows) if members(options) else None
+    prepared = replace(prepared, notes=notes)
     return replace(prepared, own=content, table=table, whole=whole, summary=summary)
 
 

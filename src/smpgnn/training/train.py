@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytorch_lightning as pl
@@ -15,7 +16,7 @@ import torch
 
 from smpgnn.config.options import MoleculesOptions, TableOptions, TrainOptions
 from smpgnn.data.store import GraphBatch
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, one_sentence
 from smpgnn.threads import suitable_threads
 from smpgnn.training.baseline import baseline_record
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
@@ -231,11 +232,18 @@ def _train_members(
 
 
 def _write_page(folder: RunFolder, options: TrainOptions) -> None:
-    """Write the page of a run whose results are written."""
-    if options.report:
-        from smpgnn.pages.run_page import write_after_training
+    """Write the page of a run whose results are written: whatever fails, the run is finished."""
+    if not options.report:
+        return
+    try:
+        from smpgnn.pages.run_page import write_report
 
-        write_after_training(folder.path)
+        write_report(folder.path)
+    except Exception as error:
+        reason = error if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        text = f"smpgnn: the run is finished, but its page could not be written ({reason})"
+        again = f"smpgnn report {quote(str(folder.path))}"
+        print(one_sentence(f"{text}; {again} tries again."), file=sys.stderr)
 
 
 def _values_per_step(options: TrainOptions, prepared: Prepared) -> float:
