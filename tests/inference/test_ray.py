@@ -34,7 +34,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(model: Path) -> list[object]:
-    return ["predict", model, "in/*.parquet", "-o", "out", "--engine", "ray", "--processes", 2]
+    return ["predict", model.name, "in/*.parquet", "-o", "out", "--engine", "ray", "--processes", 2]
 
 
 def finished() -> list[str]:

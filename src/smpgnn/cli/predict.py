@@ -160,7 +160,9 @@ def _predict_folder(arguments: argparse.Namespace) -> int:
         earlier += outcome.earlier
         new += 0 if outcome.earlier else outcome.written.rows
         progress(0)
-    print(f"{rows:,} rows in {done - len(unwritten):,} files in {arguments.output}", end="")
+    written = done - len(unwritten)
+    files = "file" if written == 1 else "files"
+    print(f"{rows:,} rows in {written:,} {files} in {arguments.output}", end="")
     print(f", {earlier:,} of them finished before" if earlier else "")
     if failed:
         print(f"{failed:,} rows have no prediction: see the column 'error'.")

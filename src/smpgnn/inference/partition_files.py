@@ -16,9 +16,7 @@ _ENDINGS = (".gz", ".parquet", ".csv", ".tsv", ".txt", ".sdf", ".sd", ".mol")
 
 def writes_folder(words: Sequence[str], output: str) -> bool:
     """Whether a command predicts for many tables: it names several, or a folder to write to."""
-    return (
-        len(words) > 1 or is_pattern(words[0]) or output.endswith(os.sep) or os.path.isdir(output)
-    )
+    return len(words) > 1 or is_pattern(words[0]) or output.endswith(os.sep)
 
 
 def is_pattern(word: str) -> bool:

@@ -24,7 +24,7 @@ from smpgnn.errors import InputError, readable
 from smpgnn.inference import domain
 from smpgnn.inference.predict import Model, Written, load
 from smpgnn.inference.processes import PIECE_ROWS, predicted
-from smpgnn.pretrained import model_path
+from smpgnn.pretrained import model_path, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,9 @@ class Worker:
         if job.interval is not None:
             model = model.with_interval(job.interval)
         self.model = model.with_domain() if job.domain else model
-        self.job = replace(job, digest=digest)
+        # Processes of Ray have other working folders.
+        run = job.run if named(job.run) else str(Path(job.run).absolute())
+        self.job = replace(job, run=run, digest=digest)
 
     def __call__(
         self,
