@@ -62,7 +62,7 @@ def test_short_tables_take_one_process(model: Path, monkeypatch: pytest.MonkeyPa
     frames = [pd.DataFrame({"smiles": ["CC", "CO"]}) for _ in range(3)]
     made = load(model, "cpu")
     assert len(list(processes.predicted(made, frames, ["smiles"], 0))) == 3
-    monkeypatch.setattr(processes, "_FEW_ROWS", 3)
+    monkeypatch.setattr(processes, "FEW_ROWS", 3)
     with pytest.raises(AssertionError):
         list(processes.predicted(made, frames, ["smiles"], 0))
 

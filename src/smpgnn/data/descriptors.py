@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smpgnn.data.molecule_features import RDKIT, rdkit_descriptors
+from smpgnn.data.long_tables import descriptors_of
+from smpgnn.data.molecule_features import RDKIT
 from smpgnn.data.molecules import MoleculeTable
 from smpgnn.data.tables import listing, require_columns
 from smpgnn.data.targets import place
@@ -74,7 +75,7 @@ class Descriptors:
     def of(self, smiles: Sequence[object], columns: Tensor) -> Tensor:
         """The descriptors u [n, K] in float32, NaN if unknown; `columns` are those of `read`."""
         if self.rdkit:
-            computed = torch.from_numpy(rdkit_descriptors(smiles, self.rdkit))
+            computed = torch.from_numpy(descriptors_of(smiles, self.rdkit))
             columns = torch.cat([computed, columns], dim=1)
         return columns.float()
 

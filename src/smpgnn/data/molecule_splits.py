@@ -14,6 +14,7 @@ from smpgnn.data.molecule_features import morgan_bits
 from smpgnn.data.molecules import read_molecule, require_rdkit
 from smpgnn.data.splits import FRACTIONS, Rows, Split, cluster_split, group_rows
 from smpgnn.errors import InputError
+from smpgnn.processes import in_pieces
 
 #: Molecules of a Butina cluster have at most this Tanimoto distance from its centre.
 BUTINA_CUTOFF = 0.6
@@ -30,8 +31,7 @@ def molecule_groups(smiles: Sequence[str]) -> tuple[Rows, list[str]]:
     texts = group_rows(smiles)
     different = list(dict.fromkeys(smiles))
     canonical: list[str] = []
-    for number, text in enumerate(different):
-        name, reason = canonical_smiles(text)
+    for number, (name, reason) in enumerate(canonical_names(tuple(different))):
         if reason:
             row = int(np.flatnonzero(texts == number)[0])
             raise InputError(f"Row {row + 1} cannot be split because {reason}: remove the row.")
@@ -40,6 +40,16 @@ def molecule_groups(smiles: Sequence[str]) -> tuple[Rows, list[str]]:
     for name, text in zip(canonical, different, strict=True):
         first.setdefault(name, text)
     return group_rows(canonical)[texts], list(first.values())
+
+
+@lru_cache(maxsize=2)
+def canonical_names(smiles: tuple[str, ...]) -> list[tuple[str, str]]:
+    """`canonical_smiles` of each row. A run asks several times, for the same rows."""
+    return [name for _, names in in_pieces(_named, smiles) for name in names]
+
+
+def _named(smiles: Sequence[str]) -> list[tuple[str, str]]:
+    return [canonical_smiles(text) for text in smiles]
 
 
 @lru_cache(maxsize=200_000)

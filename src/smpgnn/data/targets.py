@@ -115,6 +115,10 @@ def parse_targets(
     chosen = require_columns(names, list(frame.columns), source)
     classes: list[tuple[str, ...]] = []
     for name in chosen:
+        plain = None if task == "classification" else _plain_numbers(frame[name])
+        if plain is not None and (task == "regression" or not _two_whole(plain[~np.isnan(plain)])):
+            classes.append(())
+            continue
         texts = _texts(frame[name])
         if not _known(texts):
             raise InputError(f"{source}: target '{name}' has no value in any row: fill the column.")
@@ -148,6 +152,10 @@ def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the 
     values = np.empty((len(frame), len(spec.names)))
     side = np.zeros(values.shape, dtype=np.int8)
     for column, (name, labels) in enumerate(zip(spec.names, spec.labels, strict=True)):
+        plain = None if labels or spec.log10 else _plain_numbers(frame[name])
+        if plain is not None:
+            values[:, column] = plain
+            continue
         texts = _texts(frame[name])
         where = partial(_where, frame, name, texts, source)
         if labels:
@@ -169,6 +177,19 @@ def _texts(column: pd.Series[Any]) -> list[str]:
     return ["" if gap else str(v).strip() for v, gap in zip(column.tolist(), missing, strict=True)]
 
 
+def _plain_numbers(column: pd.Series[Any]) -> Values | None:
+    """The values of a column of floats or integers, a thousand times faster than by its texts.
+
+    None if the type of the column differs, or if a cell has to be refused.
+    """
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu":
+        values = column.to_numpy(np.float64)
+        known = values[~np.isnan(values)]
+        if known.size and np.abs(known).max() <= _LARGEST:
+            return values
+    return None
+
+
 def _known(texts: Iterable[str]) -> list[str]:
     return [text for text in texts if text.casefold() not in _MISSING]
 
@@ -185,10 +206,13 @@ def _guess(texts: Sequence[str]) -> Task:
     # '<5' and '>5' alone are two classes
     if text.sum() * 2 > len(known) or bool((text | (side != 0)).all()):
         return "classification"
+    return "classification" if _two_whole(numbers) and not side.any() else "regression"
+
+
+def _two_whole(numbers: Values) -> bool:
+    """Whether there are exactly two different values, both whole numbers; NaN is a value."""
     different = np.unique(numbers)
-    whole = bool(np.all(different == np.round(different)))
-    two_valued = different.size == 2 and whole and not side.any()
-    return "classification" if two_valued else "regression"
+    return different.size == 2 and bool(np.all(different == np.round(different)))
 
 
 def _numbers(

@@ -19,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
-from smpgnn.data.molecule_features import BITS, molecules_of, morgan_bits, morgan_generator
+from smpgnn.data.long_tables import packed_fingerprints
+from smpgnn.data.molecule_features import BITS, molecules_of, morgan_generator
 from smpgnn.data.molecules import MAX_CHARACTERS
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 FILE = "domain.safetensors"
 _FORMAT = "smpgnn domain 1"
 _BYTES = BITS // 8
-_PIECE = 10_000  # molecules whose fingerprints are unpacked at a time
 _LONGEST = 12 * MAX_CHARACTERS + 4  # bytes of a SMILES in JSON, at most
 
 
@@ -56,12 +56,7 @@ class Domain:
     @classmethod
     def of(cls, smiles: Sequence[str], rows: Sequence[int]) -> Domain:
         """The domain of a model trained on these molecules, from these rows of its table."""
-        parts = [
-            np.packbits(morgan_bits(smiles[start : start + _PIECE]), axis=1, bitorder="little")
-            for start in range(0, len(smiles), _PIECE)
-        ]
-        packed = np.concatenate([np.empty((0, _BYTES), dtype=np.uint8), *parts])
-        return cls(packed, tuple(smiles), np.asarray(rows, dtype=np.int64))
+        return cls(packed_fingerprints(smiles), tuple(smiles), np.asarray(rows, dtype=np.int64))
 
     def nearest(self, smiles: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Similarity and number of the nearest training molecule, [m]; NaN and -1 for no molecule.

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from smpgnn.errors import InputError
 from smpgnn.files import remove_unfinished
 from smpgnn.inference.partitions import Job, Outcome, Partition, Worker
-from smpgnn.inference.processes import in_processes, suitable_processes
+from smpgnn.processes import in_processes, suitable_processes
 from smpgnn.threads import processors
 
 ENGINES = ("local", "ray")

@@ -23,8 +23,9 @@ from smpgnn.data.tables import free_names, open_table, require_columns
 from smpgnn.errors import InputError, readable
 from smpgnn.inference import domain
 from smpgnn.inference.predict import Model, Written, load
-from smpgnn.inference.processes import PIECE_ROWS, predicted
+from smpgnn.inference.processes import predicted
 from smpgnn.pretrained import model_path, named
+from smpgnn.processes import PIECE_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,8 @@ from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
 from smpgnn.inference.domain import Domain
 from smpgnn.inference.pieces import in_pieces
-from smpgnn.inference.processes import PIECE_ROWS, predicted
+from smpgnn.inference.processes import predicted
+from smpgnn.processes import PIECE_ROWS
 from smpgnn.threads import suitable_threads
 from smpgnn.training.member_plan import has_members
 from smpgnn.training.network import run_network

@@ -1,49 +1,24 @@
-"""Predict for the pieces of a table in several processes, in order and in little memory."""
+"""Predict for the pieces of a table in several processes, in order."""
 
 from __future__ import annotations
 
 import copy
-import multiprocessing
-import os
-import pickle
-import signal
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
 from torch import nn
 
-from smpgnn.errors import InputError
-from smpgnn.signals import without_interrupts
-from smpgnn.threads import idle_processors
-from smpgnn.training.memory import available_bytes
+from smpgnn.processes import FEW_ROWS, in_processes, suitable_processes
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from smpgnn.inference.predict import Model
 
-Item = TypeVar("Item")
 #: SMILES, and the columns of descriptors.
 _Given: TypeAlias = "tuple[list[Any], pd.DataFrame | None]"
-#: Rows of a piece: about two seconds of work.
-PIECE_ROWS = 2_000
-#: Tables with fewer rows are predicted in one process, because others take seconds to start.
-_FEW_ROWS = 20_000
-#: Memory that a process may need.
-_BYTES = 1 << 30
-#: What a process imports before it gets its first piece.
-_MODULES = ["torch", "pandas", "rdkit.Chem", "smpgnn.inference.predict"]
-
-#: The work of this process, if it was started by `in_processes`.
-_work: Callable[..., Any]
 
 
 def predicted(
@@ -62,9 +37,9 @@ def predicted(
     frames = iter(frames)
     first: list[pd.DataFrame] = []
     if not processes:
-        while sum(map(len, first)) < _FEW_ROWS and (frame := next(frames, None)) is not None:
+        while sum(map(len, first)) < FEW_ROWS and (frame := next(frames, None)) is not None:
             first.append(frame)
-        processes = suitable_processes() if sum(map(len, first)) >= _FEW_ROWS else 1
+        processes = suitable_processes() if sum(map(len, first)) >= FEW_ROWS else 1
     pieces = ((frame, _given(frame, columns)) for frame in chain(first, frames))
     if processes == 1:
         for frame, given in pieces:
@@ -83,74 +58,9 @@ def _given(frame: pd.DataFrame, columns: list[str]) -> _Given:
     return frame[smiles].tolist(), frame[descriptors] if descriptors else None
 
 
-def suitable_processes() -> int:
-    """As many processes as there are idle processors and memory."""
-    room = int(available_bytes(torch.device("cpu")) // (2 * _BYTES))
-    return max(1, min(idle_processors(), room))
-
-
 def _without_network(model: Model) -> Model:
     """A model that can featurise, for another process."""
     light = copy.copy(model)
     light.network = nn.Identity()
     light.saved = replace(model.saved, network=light.network)
     return light
-
-
-def in_processes(
-    work: Callable[..., Any], pieces: Iterable[tuple[Item, tuple[Any, ...]]], processes: int
-) -> Iterator[tuple[Item, Any]]:
-    """Items and the results of `work` for what comes with them, in order; few are under way."""
-    others = set(multiprocessing.active_children())
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if context.get_start_method() == "forkserver":
-        context.set_forkserver_preload(_MODULES)
-    pool = ProcessPoolExecutor(processes, context, _start, (pickle.dumps(work),))
-    waiting: deque[tuple[Item, Future[bytes]]] = deque()
-    try:
-        for item, given in pieces:
-            with without_interrupts():  # the processes inherit this
-                waiting.append((item, pool.submit(_run, given)))
-            if len(waiting) > 2 * processes:
-                yield _next(waiting)
-        while waiting:
-            yield _next(waiting)
-    except BrokenProcessPool as error:
-        raise InputError(
-            f"one of the {processes} processes was killed, probably for lack of memory: use fewer "
-            "(--processes 1)."
-        ) from error
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        started = set(multiprocessing.active_children()) - others
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.join(5)
-
-
-def _next(waiting: deque[tuple[Item, Future[bytes]]]) -> tuple[Item, Any]:
-    item, future = waiting.popleft()
-    return item, pickle.loads(future.result())
-
-
-def _start(work: bytes) -> None:
-    """Prepare a process: it has one thread, and ends with the process that started it."""
-    global _work
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
-    _work = pickle.loads(work)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
-
-
-def _follow(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)
-
-
-def _run(given: tuple[Any, ...]) -> bytes:
-    """The result as bytes: tensors would be shared by open files, of which there may be few."""
-    return pickle.dumps(_work(*given))

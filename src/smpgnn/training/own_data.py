@@ -60,6 +60,7 @@ def molecules(
         own: a split from Python.
         old: continue a run of a version that saved no split.
     """
+    from smpgnn.data.long_tables import featurized
     from smpgnn.data.molecules import MoleculeFeaturizer
     from smpgnn.data.tables import read_table
     from smpgnn.data.targets import parse_targets
@@ -100,7 +101,7 @@ def molecules(
     )
     if saved is not None:
         saved.check(content)
-    found = MoleculeFeaturizer(standardize=options.standardize).featurize(smiles)
+    found = featurized(MoleculeFeaturizer(standardize=options.standardize), smiles)
     if len(found.store) == 0:
         first = next(iter(found.errors.values()))
         raise InputError(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from smpgnn.config.options import MoleculesOptions
 from smpgnn.data.descriptors import Descriptors
-from smpgnn.data.molecule_splits import canonical_smiles, molecule_groups
+from smpgnn.data.molecule_splits import canonical_names, molecule_groups
 from smpgnn.data.replicates import conflicts, merge_replicates
 from smpgnn.data.split_times import read_times
 from smpgnn.data.splits import Rows
@@ -176,8 +176,8 @@ def _merged_basis(options: MoleculesOptions, basis: Basis, groups: Rows, first: 
 
 def _changed(found: MoleculeTable, smiles: list[str]) -> int:
     """How many molecules the standardisation has changed."""
-    pairs = zip(found.smiles, found.index.tolist(), strict=True)
-    return sum(canonical_smiles(str(smiles[row]))[0] != text for text, row in pairs)
+    before = canonical_names(tuple(str(smiles[row]) for row in found.index.tolist()))
+    return sum(name != text for (name, _), text in zip(before, found.smiles, strict=True))
 
 
 def _notes(summary: DataSummary, conflicts: dict[str, tuple[str, list[str]]]) -> tuple[str, ...]:

@@ -13,15 +13,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 
 from smpgnn.errors import InputError
 from smpgnn.files import discard_unfinished
+from smpgnn.signals import no_script
 
 _TICK = 0.5  # seconds between two checks of the processes
 _PATIENCE = 30.0  # seconds before a process that was asked to end is killed
@@ -60,7 +60,7 @@ class Process:
         # Ctrl-C reaches all processes of a terminal; this one must ignore it from the beginning.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with _no_script():
+            with no_script():
                 self.process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -128,17 +128,6 @@ def epochs_done(folder: str | Path) -> int:
             return max(0, sum(1 for _ in file) - 1)
     except OSError:
         return 0
-
-
-@contextlib.contextmanager
-def _no_script() -> Iterator[None]:
-    """Hide the running script: a new process would run it again to find our function."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
 
 
 def _work(content: bytes, label: str, pipe: Any, log: str, threads: int) -> None:
