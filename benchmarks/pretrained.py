@@ -4,10 +4,10 @@
     python benchmarks/pretrained.py table
 
 Each table of benchmarks/accuracy.py, with 200 training rows or all, has five random splits. On each
-a network is trained from scratch, from the model, and from the model with only its head trained. All
-three have the same rows and seed, and keep the epoch with the best validation metric. `train` skips
-what has a record in results/pretrained, so it can be stopped and started again. Decide by the
-validation columns of `table`; the test columns are for the report.
+a network is trained from scratch, from the model, and from the model with only its head trained,
+with the same rows and seed; the epoch with the best validation metric is kept. `train` skips what
+has a record in results/pretrained, so it can be stopped and started again. Decide by the validation
+columns of `table`; the test columns are for the report.
 """
 
 from __future__ import annotations
@@ -138,14 +138,12 @@ def compared() -> list[dict[str, Any]]:
     """One row per table, size and start: means over the seeds that all starts have, and wins."""
     rows = []
     for name, size in product(DATASETS, SIZES):
-        found = [
-            [
-                json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-                for path in (Job(name, size, seed, start).record for start in STARTS)
-            ]
-            for seed in SEEDS
+        paths = [[Job(name, size, seed, start).record for start in STARTS] for seed in SEEDS]
+        full = [
+            [json.loads(path.read_text(encoding="utf-8")) for path in line]
+            for line in paths
+            if all(path.exists() for path in line)
         ]
-        full = [records for records in found if None not in records]
         metric = DATASETS[name].metric
         for number, start in enumerate(STARTS) if full else ():
             row: dict[str, Any] = {"table": name, "rows": size, "metric": metric, "start": start}

@@ -22,8 +22,9 @@ from smpgnn.training.schedule import Plateau, rate_factor
 from smpgnn.training.steps import EvaluationStep, TrainingStep
 from smpgnn.training.transfer import freeze
 
-#: Stores below this many bytes are moved to the GPU as a whole.
-_SMALL = 2**30
+#: Stores below this many bytes are moved to the GPU as a whole, and on large GPUs those below this
+#: share of its memory: the index of all their contexts, for captured steps, takes far more.
+_SMALL, _SHARE = 2**30, 1 / 64
 
 
 class GraphModule(pl.LightningModule):
@@ -49,7 +50,7 @@ class GraphModule(pl.LightningModule):
 
     def setup(self, stage: str) -> None:
         device = self.trainer.strategy.root_device
-        if device.type == "cuda" and store_bytes(self.splits.train) < _SMALL:
+        if device.type == "cuda" and self._is_small(device):
             self.splits = Splits(*(part.to(device) for part in vars(self.splits).values()))
 
     def train(self, mode: bool = True) -> Self:
@@ -119,9 +120,14 @@ class GraphModule(pl.LightningModule):
             options.cuda_graphs
             and options.devices * options.nodes == 1
             and options.batch_rows == 0
-            and store_bytes(self.splits.train) < _SMALL
             and can_capture(self.network, self.device)
+            and self._is_small(self.device)
         )
+
+    def _is_small(self, gpu: torch.device) -> bool:
+        """Whether the training graphs are moved to the GPU as a whole."""
+        memory = torch.cuda.get_device_properties(gpu).total_memory
+        return store_bytes(self.splits.train) < max(_SMALL, _SHARE * memory)
 
     def on_train_epoch_start(self) -> None:
         seed = 1_000_003 * self.options.seed + self.current_epoch
