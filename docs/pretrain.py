@@ -51,6 +51,14 @@ QUANTILES = (0.005, 0.995)
 #: The largest share of unknown values of a target.
 UNKNOWN = 0.01
 NAME = "general"
+#: The molecules that are pretrained on by default, in SMPGNN_DATA, and what their card says.
+SOURCE = Path("pretrain", "smiles.txt.xz")
+ORIGIN = (
+    "Structures from public collections, without those of ESOL, FreeSolv, Lipophilicity, BACE, "
+    "BBBP, ClinTox, SIDER, Tox21 and the validation and test parts of ZINC-12k, their tautomers "
+    "and protonation forms. Their README lists the sources and licences; structures derived from "
+    "ChEMBL are CC BY-SA 3.0."
+)
 
 
 def read_smiles(path: Path, rows: int = 0) -> list[str]:
@@ -91,8 +99,11 @@ def chosen_targets(
     return pd.DataFrame(kept), left
 
 
-def make_table(folder: Path, source: Path, rows: int) -> dict[str, Any]:
-    """Write the table of targets unless it is there; the record of its content."""
+def make_table(folder: Path, source: Path, rows: int, origin: str = "") -> dict[str, Any]:
+    """Write the table of targets unless it is there; the record of its content.
+
+    `origin` says where the molecules come from.
+    """
     table, about = folder / "targets.parquet", folder / "targets.json"
     known = {"source": source.name, "sha256": file_digest(source), "rows_read": rows}
     if about.exists():
@@ -107,7 +118,14 @@ def make_table(folder: Path, source: Path, rows: int) -> dict[str, Any]:
     if there.sum() < 100:
         raise InputError(f"{source}: has only {there.sum()} molecules: give at least 100.")
     frame, left = chosen_targets(values[there], RDKIT)
-    content = {**known, "molecules": len(frame), "targets": list(frame.columns), "left_out": left}
+    content = {
+        **known,
+        "origin": origin,
+        "molecules": len(frame),
+        "heavy_atoms": int(np.nanmax(values[:, RDKIT.index("NumHeavyAtoms")])),
+        "targets": list(frame.columns),
+        "left_out": left,
+    }
     frame.insert(0, "smiles", [text for text, fine in zip(smiles, there, strict=True) if fine])
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(table) as beside:
@@ -184,8 +202,7 @@ def card(content: dict[str, Any], size: int) -> str:
         f"{', '.join(data['targets'])}.",
         "",
         f"**Data.** {data['molecules']:,} molecules of `{data['source']}` (SHA-256 "
-        f"{data['sha256'][:16]}…). Its README lists the sources, their licences and what is "
-        "excluded; structures derived from ChEMBL are CC BY-SA 3.0. "
+        f"{data['sha256'][:16]}…). {data['origin'] + ' ' if data['origin'] else ''}"
         "A random part is for validation. The weights are those of the epoch with the best "
         f"validation metric (epoch {run['best_epoch']} of {run['epochs']}). There is no test part.",
         "",
@@ -195,8 +212,8 @@ def card(content: dict[str, Any], size: int) -> str:
         "",
         "(Means over the targets, in the units of RDKit.)",
         "",
-        "**Limitations.** Molecules of at most 60 heavy atoms and the usual elements. It has seen "
-        "structures only, no measured value.",
+        f"**Limitations.** Trained on molecules of at most {data['heavy_atoms']} heavy atoms. It "
+        "has seen structures only, no measured value.",
         "",
         f"**Training.** {run['wall_time_s'] / 60:.0f} minutes on {run['device']}; {versions}; "
         f"source at {run['commit'] or 'an unknown commit'}. All settings:",
@@ -225,17 +242,18 @@ def main() -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--minutes", type=float, default=0, help="stop after; 0: at the end only")
     options = parser.parse_args()
-    if options.smiles is None:
+    source, origin = options.smiles, ""
+    if source is None:
         if "SMPGNN_DATA" not in os.environ:
             parser.error("name the file with --smiles, or the data folder in SMPGNN_DATA.")
-        options.smiles = Path(os.environ["SMPGNN_DATA"]) / "pretrain" / "smiles.txt.xz"
+        source, origin = Path(os.environ["SMPGNN_DATA"]) / SOURCE, ORIGIN
     signal.signal(signal.SIGTERM, end)
     if options.minutes:
         timer = threading.Timer(60 * options.minutes, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
         timer.start()
     try:
-        table = make_table(options.folder, options.smiles, options.rows)
+        table = make_table(options.folder, source, options.rows, origin)
         train(options.folder, table, options.epochs, options.device)
         print(f"Wrote {write_model(options.folder, table)}.")
     except InputError as error:

@@ -70,6 +70,8 @@ def test_a_few_molecules_from_smiles_to_a_model_to_start_from(
     assert f"{record['run']['parameters']:,} parameters" in card
     assert f"| {record['run']['validation']['r2']:.4f} |" in card
     assert record["run"]["test"] == {}
+    assert record["data"]["origin"] == ""
+    assert "ChEMBL" not in card  # the user's own molecules
     weights = folder / "model" / "general.safetensors"
     assert load(weights, "cpu").embed(["CCO"]).shape[0] == 1
 
