@@ -76,6 +76,21 @@ def test_a_table_of_ones_own(run: Path) -> None:
         )
 
 
+def test_molecules_of_training_are_counted(run: Path) -> None:
+    splits = pd.read_csv(run / "splits.csv")
+    train = splits[splits["split"] == "train"]["row"].to_numpy()[:3] - 1
+    test = splits[splits["split"] == "test"]["row"].to_numpy() - 1
+    frame = molecules()
+    frame.iloc[[*train, *test]].to_csv("new.csv", index=False)
+    found = done("evaluate", "run", "new.csv")
+    assert found.err == (
+        "new.csv: 3 rows have molecules of the training data: the metrics are better than for new "
+        "molecules.\n"
+    )
+    frame.iloc[test].to_csv("new.csv", index=False)
+    assert done("evaluate", "run", "new.csv").err == ""
+
+
 def test_graphs_of_ones_own(kind_run: Path, home: Path, tmp_path: Path) -> None:
     test = RunFolder(kind_run).read_record()["test"]
     assert metrics(kind_run) == pytest.approx(test, rel=1e-5)

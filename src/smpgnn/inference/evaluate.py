@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from smpgnn.data.store import GraphStore
 from smpgnn.data.targets import TargetSpec, encode_targets, make_spec
 from smpgnn.errors import InputError
+from smpgnn.inference.domain import Domain, domain_file
 from smpgnn.inference.predict import Model, batch_rows
 from smpgnn.training.evaluation import evaluate_store
 from smpgnn.training.own_data import left_out
@@ -108,7 +109,25 @@ def _molecules(
         raise InputError(
             f"{source}: no row of column '{column}' is a valid molecule: check --smiles-column."
         )
-    return targets.of(found.index).added(found.store), left_out(found, frame, source)
+    notes = (*left_out(found, frame, source), *_seen_in_training(model, found.smiles, source))
+    return targets.of(found.index).added(found.store), notes
+
+
+def _seen_in_training(model: Model, smiles: list[str], source: str) -> tuple[str, ...]:
+    """A note on molecules that the model was trained on, if its run folder tells them."""
+    if model.path is None or not domain_file(model.path).exists():
+        return ()
+    from smpgnn.data.molecule_splits import canonical_smiles
+
+    known = {canonical_smiles(text)[0] for text in Domain.load(model.path).smiles}
+    seen = sum(canonical_smiles(text)[0] in known for text in smiles)
+    if not seen:
+        return ()
+    rows = "row has a molecule" if seen == 1 else "rows have molecules"
+    return (
+        f"{source}: {seen:,} {rows} of the training data: the metrics are better than for new "
+        "molecules.",
+    )
 
 
 def _graphs(model: Model, path: str | Path, labels: Table | None) -> GraphStore:
