@@ -34,6 +34,7 @@ from smpgnn.config.options import MoleculesOptions
 from smpgnn.config.settings import plain
 from smpgnn.data.long_tables import descriptors_of
 from smpgnn.data.molecule_features import RDKIT
+from smpgnn.data.tables import existing_file
 from smpgnn.errors import InputError, Terminated
 from smpgnn.files import replacing, write_text
 from smpgnn.training.run_folder import DATA, PLACE, RunFolder
@@ -105,7 +106,7 @@ def make_table(folder: Path, source: Path, rows: int, origin: str = "") -> dict[
     `origin` says where the molecules come from.
     """
     table, about = folder / "targets.parquet", folder / "targets.json"
-    known = {"source": source.name, "sha256": file_digest(source), "rows_read": rows}
+    known = {"source": source.name, "sha256": file_digest(existing_file(source)), "rows_read": rows}
     if about.exists():
         content: dict[str, Any] = json.loads(about.read_text(encoding="utf-8"))
         if {name: content.get(name) for name in known} != known:
@@ -242,6 +243,8 @@ def main() -> None:
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--minutes", type=float, default=0, help="stop after; 0: at the end only")
     options = parser.parse_args()
+    if options.rows < 0:
+        parser.error("--rows: must be 0 or more.")
     source, origin = options.smiles, ""
     if source is None:
         if "SMPGNN_DATA" not in os.environ:

@@ -103,6 +103,8 @@ def test_files_that_are_no_molecules(names: dict[str, Any], tmp_path: Path) -> N
         names["read_smiles"](packed)
     packed.with_suffix("").write_text("C name\n\nCC\n")
     assert names["read_smiles"](packed.with_suffix("")) == ["C", "CC"]
+    none = run_script(SCRIPT, tmp_path / "made", "--smiles", tmp_path / "nothing")
+    assert (none.status, "does not exist: check the path" in none.err) == (1, True)
     few = run_script(SCRIPT, tmp_path / "made", "--smiles", packed.with_suffix(""))
     assert (few.status, "has only 2 molecules" in few.err) == (1, True)
     assert not (tmp_path / "made").exists()
