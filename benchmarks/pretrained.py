@@ -173,7 +173,10 @@ def main() -> None:
     )
     options = parser.parse_args()
     if options.verb == "table":
-        print(pd.DataFrame(compared()).round(4).to_string(index=False))
+        rows = compared()
+        if not rows:
+            parser.error(f"{RECORDS} has no seed with all {len(STARTS)} starts: train first.")
+        print(pd.DataFrame(rows).round(4).to_string(index=False))
         return
     wanted = list(jobs(options.data, options.sizes, options.seeds))
     start = time.monotonic()

@@ -157,3 +157,23 @@ def test_wins_and_means_of_records(compared: Any, tmp_path: Path) -> None:
     model.write_bytes(b"other weights")
     with pytest.raises(InputError, match="with other model"):
         compared.missing(wanted, model, [])
+
+
+@pytest.mark.slow
+def test_a_run_of_each_start_leaves_a_record(compared: Any, tmp_path: Path) -> None:
+    source, folder = tmp_path / "smiles.txt", tmp_path / "made"
+    source.write_text("\n".join(SMILES))
+    run_script(SCRIPT, folder, "--smiles", source, "--epochs", 1, "--device", "cpu")
+    model, more = folder / "model" / "general.safetensors", ["--epochs=1", "--device=cpu"]
+    wanted = list(compared.jobs(["esol"], ["200"], [0]))
+    for job in wanted:
+        compared.run(job, model, more)
+    assert compared.missing(wanted, model, more) == []
+    rows = compared.compared()
+    assert [row["start"] for row in rows] == ["scratch", "pretrained", "frozen"]
+    assert len({row["validation"] for row in rows}) == 3
+    record = json.loads(wanted[1].record.read_text())
+    assert record["rows"] == {"train": 200, "val": 50, "test": 113}
+    assert record["test"]["rmse"] == rows[1]["test"]
+    with pytest.raises(InputError, match="Job"):
+        compared.run(wanted[0], model, ["--epochs=none"])
