@@ -9,7 +9,8 @@ from fuzz.program import MEMORY, Outcome
 
 #: Lines that may accompany an error: notes on input and progress.
 _NOTES = re.compile(
-    r"^Graphs: |^Training on |^Downloading |left out|per second$|^epoch \d+/|^$|"
+    r"^Graphs: |^Training on |^Downloading |left out|of the training data: the metrics|per second$|"
+    r"^epoch \d+/|^$|"
     r"^Folds: |^Calibration: |"
     r"^smpgnn: interrupted|could not|"
     r"^Search in |^  [a-z_]+: |^trial \d+: |"
