@@ -109,7 +109,6 @@ def measure(chemprop: Path, data: Path, folder: Path, repeat: int) -> list[Row]:
     ours += ["predict", folder / "ours1", "-o", folder / "o.csv", "--device", "cpu"]
     tools: dict[str, Callable[[Path], list[str | Path]]] = {
         "smpgnn": lambda path: [*ours, path, "--processes", "1"],
-        "smpgnn, 2 processes": lambda path: [*ours, path, "--processes", "2"],
         "chemprop": lambda path: [*theirs, "--test-path", path],
         "chemprop, fast featuriser": lambda path: [
             *theirs, "--test-path", path, "--use-cuikmolmaker-featurization",

@@ -251,6 +251,27 @@ def step() -> str:
     return _steps("step-cpu.json", "CPU", "ours_ms")
 
 
+def prediction() -> str:
+    """Predictions for a table of molecules beside chemprop, in processor time."""
+    record = read("benchmarks/predict-cpu.json")
+    lines = [
+        "| one processor core | to start | rows per second | an epoch of training |",
+        "|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        epoch = f"{row['epoch_s']:.1f} s" if row["epoch_s"] else ""
+        lines.append(
+            _table_line(
+                [row["tool"], f"{row['start_s']:.1f} s", f"{row['rows_per_s']:,.0f}", epoch]
+            )
+        )
+    about = (
+        f"(Processor time; lipophilicity, {record['molecules']:,} molecules; defaults of both; "
+        f"chemprop {record['chemprop']}; {record['device']}.)"
+    )
+    return "\n".join([*lines, "", about])
+
+
 def step_gpu() -> str:
     return _steps("step-h200.json", "GPU, eager", "eager_ms")
 
@@ -436,6 +457,7 @@ DOCUMENTS = {
     },
     "docs/speed.md": {
         "compile": compiled,
+        "prediction": prediction,
         "step-gpu": step_gpu,
         "step-captured": step_captured,
         "gpu": gpu,
