@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,9 @@ def _importances(study: Study) -> dict[str, float]:
     from optuna.importance import get_param_importances
 
     try:
-        found = get_param_importances(study)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # few trials: all are equally important
+            found = get_param_importances(study)
     except (ValueError, RuntimeError):
         return {}
     return dict(reversed(found.items()))
