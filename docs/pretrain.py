@@ -1,7 +1,7 @@
 """Pretrain one general model of molecules on their RDKit descriptors, and write its model card.
 
-    python docs/pretrain.py FOLDER        # the molecules of SMPGNN_DATA/pretrain; needs a GPU
-    python docs/pretrain.py FOLDER --smiles FILE --rows 5000 --epochs 2     # small: also on a CPU
+    python docs/pretrain.py FOLDER        # the molecules of SMPGNN_DATA/pretrain; for a GPU
+    python docs/pretrain.py FOLDER --rows 240000 --epochs 4 --precision bfloat16      # for a CPU
 
 The same command continues: it keeps the table (FOLDER/targets.parquet) and resumes the run
 (FOLDER/run) from its last epoch. With --minutes it stops after this time. At the end FOLDER/model
@@ -42,7 +42,7 @@ from smpgnn.training.run_folder import DATA, PLACE, RunFolder
 #: Settings of the run; the others, such as the network, are the defaults of `molecules`.
 EPOCHS = 20
 SETTINGS: dict[str, Any] = {
-    "task": "regression", "batch_size": 1024, "lr": 4e-3, "warmup_epochs": 1.0, "metric": "r2",
+    "task": "regression", "batch_size": 256, "lr": 4e-3, "warmup_epochs": 1.0, "metric": "r2",
     "baseline": False, "report": False, "seed": 0,
 }  # fmt: skip
 #: The validation part: this share of the molecules, at most so many.
@@ -135,7 +135,7 @@ def make_table(folder: Path, source: Path, rows: int, origin: str = "") -> dict[
     return content
 
 
-def train(folder: Path, table: dict[str, Any], epochs: int, device: str) -> None:
+def train(folder: Path, table: dict[str, Any], epochs: int, **machine: str) -> None:
     """Train, or continue the run; a finished one is left as it is."""
     run = RunFolder(folder / "run")
     if run.record.exists():
@@ -152,9 +152,9 @@ def train(folder: Path, table: dict[str, Any], epochs: int, device: str) -> None
         val=np.sort(order[:held]).tolist(),
         targets=table["targets"],
         epochs=epochs,
-        device=device,
         output=str(run.path),
         resume=resume,
+        **machine,
         **SETTINGS,
     )
 
@@ -241,6 +241,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=0, help="use the first N only; 0: all")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    parser.add_argument("--precision", default="tf32", help="as of smpgnn train")
     parser.add_argument("--minutes", type=float, default=0, help="stop after; 0: at the end only")
     options = parser.parse_args()
     if options.rows < 0:
@@ -257,7 +258,8 @@ def main() -> None:
         timer.start()
     try:
         table = make_table(options.folder, source, options.rows, origin)
-        train(options.folder, table, options.epochs, options.device)
+        machine = {"device": options.device, "precision": options.precision}
+        train(options.folder, table, options.epochs, **machine)
         print(f"Wrote {write_model(options.folder, table)}.")
     except InputError as error:
         raise SystemExit(str(error)) from error
