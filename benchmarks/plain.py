@@ -5,7 +5,8 @@
 Each step takes another batch of molecules (128, sizes as in ZINC), already on the device, and does
 forward, backward and Adam; the loops of all networks alternate. `index` is the share of the step
 that builds the `ContextIndex`; `prepared` is the step with an index built beforehand. GINE and GPS
-are those of PyTorch Geometric with as many layers and channels as the network of Table 3.
+are those of PyTorch Geometric with as many layers and channels as the network of Table 3. The other
+rows are that network with what is not replayed (wide layers, coloring, checkpointing).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torch_geometric.nn import GINEConv, GPSConv, global_mean_pool
 from workloads import Workload, zinc
 
 from smpgnn.config.options import ZincOptions
+from smpgnn.config.settings import with_values
 from smpgnn.contexts.topology import Topology
 from smpgnn.files import write_text
 from smpgnn.models import SMP
@@ -78,12 +80,23 @@ def default_network() -> SMP:
     return SMP(28, 1, edge_channels=3, options=ZincOptions().network)
 
 
+def paper_network(**changes: Any) -> SMP:
+    """The network of Table 3, with changes."""
+    options = with_values(zinc(1).make().options, changes, "changes")
+    return SMP(28, 1, edge_channels=3, options=options)
+
+
 def networks() -> dict[str, Callable[[], nn.Module]]:
     return {
         "zinc-paper": zinc(2).make,
         "zinc-default": default_network,
         "gine": lambda: Peer("gine", 32, 12),
         "gps": lambda: Peer("gps", 32, 12),
+        "width-96": lambda: paper_network(hidden_channels=96),
+        "width-192": lambda: paper_network(hidden_channels=192),
+        "coloring": lambda: paper_network(identifiers="coloring"),
+        "neighborhood": lambda: paper_network(identifiers="neighborhood"),
+        "checkpoint": lambda: paper_network(checkpoint=True),
     }
 
 

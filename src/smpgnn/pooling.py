@@ -14,7 +14,7 @@ from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.ops import Dense, lstm_cell, pool_contexts
+from smpgnn.ops import Dense, for_steps, lstm_cell, pool_contexts
 
 #: Node values [N, …], a list of blocks of columns for each kind of pooling: 'mean', 'sum', 'max'.
 NodeValues = dict[str, list[Tensor]]
@@ -216,11 +216,13 @@ class SetToSet(nn.Module):
             nodes, absent = self._dense(x.to(w.dtype), index)
             query = memory = read = w.new_zeros(nodes.size(0), self.channels)
             # The input [q, r] and the state q share a product: its matrices are added.
-            weights = w[:, self.channels :], w[:, : self.channels] + v, b, c
-            for _ in range(self.steps):
+            used = w[:, self.channels :], w[:, : self.channels] + v, b, c, nodes, nodes
+            each = [for_steps(value, self.steps) for value in used]
+            for w_read, w_query, bias, other, keys, values in zip(*each, strict=True):
+                weights = w_read, w_query, bias, other
                 query, memory = lstm_cell(read, query, memory, weights)
-                scores = torch.baddbmm(absent, query.unsqueeze(1), nodes.transpose(1, 2))
-                read = torch.bmm(scores.softmax(dim=2), nodes).squeeze(1)
+                scores = torch.baddbmm(absent, query.unsqueeze(1), keys.transpose(1, 2))
+                read = torch.bmm(scores.softmax(dim=2), values).squeeze(1)
             return torch.cat([query, read], dim=1)
 
     def _dense(self, x: Tensor, index: ContextIndex) -> tuple[Tensor, Tensor]:

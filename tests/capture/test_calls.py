@@ -21,6 +21,13 @@ from torch import Tensor, nn
 
 from smpgnn import MPNN, SMP, InputError, MultiTaskSMP, SMPLayer, eager_calls
 from smpgnn.capture import calls
+from smpgnn.contexts.identifiers import onehot_identifiers
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.rows import IdentifierRows
+from smpgnn.contexts.topology import Topology
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.rows import IdentifierRows
+from smpgnn.contexts.topology import Topology
 from smpgnn.models.base import Network
 from smpgnn.ops import backend
 
@@ -174,6 +181,43 @@ def test_results_and_gradients_are_those_of_eager_calls(
         same(list(model.buffers()), list(other.buffers()))
     assert replays(model) >= 2
     assert replays(other) == 0
+
+
+@pytest.mark.parametrize(
+    "identifiers", ["local", pytest.param("onehot", marks=() if GPU else pytest.mark.slow)]
+)
+def test_a_call_with_its_own_index_is_replayed(
+    identifiers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index of other rows is used as it is."""
+    if not GPU:
+        monkeypatch.setattr(calls, "OBSERVED", 1)
+    model, other = (network.eval() for network in pair("default", identifiers))
+    inputs = batches(NETWORKS["default"][0], chosen=BATCHES if GPU else SMALL)
+    indices = []
+    for given in inputs:
+        topology = Topology.checked(
+            given["edge_index"], given["batch"], num_graphs=given["batch_size"]
+        )
+        indices.append(model.backbone.index(topology))
+    for given, index in zip(inputs, indices, strict=True):
+        with eager_calls():
+            expected = other(**given, index=index)
+        same(model(**given, index=index), expected)
+        bare = {name: given[name] for name in ("x", "edge_index", "edge_attr")}
+        same(model(**bare, index=index), expected)
+    count = replays(model)
+    assert count >= 3
+    with pytest.raises(InputError, match="other graphs"):
+        model(**inputs[0], index=indices[1])
+    if identifiers == "onehot":
+        topology = indices[0].topology
+        wider = IdentifierRows.build(topology, 2 * onehot_identifiers(topology), None)
+        index = ContextIndex(topology, wider)
+        with eager_calls():
+            expected = other(**inputs[0], index=index)
+        same(model(**inputs[0], index=index), expected)
+        assert replays(model) == count
 
 
 @long

@@ -213,7 +213,7 @@ def test_zeroing_inside_the_step() -> None:
     captured, eager = CapturedStep(zeroing(model), model), zeroing(other)
     for batch in batches():
         captured(batch)
-        eager(batch)
+        eager(batch.to(DEVICE))
         same(grads(model), grads(other))
     assert captured.captures == 1
 

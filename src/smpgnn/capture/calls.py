@@ -21,11 +21,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
-from smpgnn.capture.pause import paused
+from smpgnn.capture.pause import eager_calls, paused
 from smpgnn.capture.replay import Arguments, CapturedNetwork, Writes
 from smpgnn.capture.sizes import LOCAL_LIMIT, room_for, size_of
 from smpgnn.capture.static_batch import ROWS, scheme_of
 from smpgnn.capture.static_index import Size
+from smpgnn.contexts.index import ContextIndex
+from smpgnn.contexts.rows import IdentifierRows, LocalRows, NodeRows, RowTable
 from smpgnn.ops import backend
 from smpgnn.ops.backend import has_kernels, transformed
 from smpgnn.pooling import PooledNodeExtractor
@@ -42,6 +44,12 @@ _SHARE = 8  # at most this part of the memory of the GPU
 #: Raise what a capture raises (for tests) instead of running eagerly.
 _STRICT = False
 _WHOLE = (torch.int64, torch.int32)
+#: The table of each type of rows (a value of `ROWS`).
+_TABLES: dict[str, type[RowTable]] = {
+    "onehot": IdentifierRows,
+    "local": LocalRows,
+    "nodes": NodeRows,
+}
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -73,15 +81,21 @@ def replayed(
     batch: Tensor | None,
     num_nodes: int | None,
     batch_size: int | None,
+    index: ContextIndex | None = None,
 ) -> Any:
     """The result of this call by replaying; None if it must run eagerly."""
     if paused() or not _can_replay(network, x, edge_index, edge_attr, batch):
         return None
+    if index is not None:
+        if not _is_own(network, index, edge_index, batch):
+            return None
+        topology = index.topology
+        batch, num_nodes, batch_size = topology.batch, topology.num_nodes, topology.num_graphs
     counts = [num_nodes, *(None if v is None else v.size(0) for v in (x, batch))]
     known = {count for count in counts if count is not None}
     if len(known) != 1 or known == {0} or batch_size == 0:
         return None
-    arguments = Arguments(x, edge_index, edge_attr, batch, known.pop(), batch_size)
+    arguments = Arguments(x, edge_index, edge_attr, batch, known.pop(), batch_size, index)
     found = _mode(network, arguments)
     if found is None:
         return None
@@ -99,8 +113,9 @@ def replayed(
 
 def _observe(network: Any, state: _Known, mode: _Mode, arguments: Arguments) -> Any:
     """Run eagerly; after a few calls capture for batches of their sizes."""
-    index = network.backbone.checked_index(**arguments.given, index=None)
-    result = network(**arguments.given, index=index)
+    index = network.backbone.checked_index(**arguments.given, index=arguments.index)
+    with eager_calls():
+        result = network(**arguments.given, index=index)
     mode.seen.append(size_of(network, index))
     if len(mode.seen) < OBSERVED:
         return result
@@ -161,6 +176,27 @@ def _can_replay(
         and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
         and not (hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
     )
+
+
+def _is_own(network: Any, index: ContextIndex, edge_index: Tensor, batch: Tensor | None) -> bool:
+    """Whether a given index has the rows that the network would compute for these arguments.
+
+    Then a replayed call computes it once more, which costs less than an eager call that reads it.
+    """
+    if type(index) is not ContextIndex or (batch is not None and batch.dim() != 1):
+        return False
+    kind, hops = scheme_of(network)
+    table, topology = index.table, index.topology
+    return _TABLES[kind] is type(table) and (
+        (table.radius, table.context_radius, table.padded) == (None, hops or None, False)
+        and _equal(edge_index, topology.edge_index)
+        and (batch is None or _equal(batch, topology.batch))
+    )
+
+
+def _equal(given: Tensor, own: Tensor) -> bool:
+    same = given.shape == own.shape and given.device == own.device
+    return given is own or (same and torch.equal(given.long(), own))
 
 
 def _on_gpu(tensor: Tensor) -> bool:

@@ -21,6 +21,7 @@ from smpgnn.capture.graphs import capture, restore_buffers, uninitialised_memory
 from smpgnn.capture.pause import eager_calls
 from smpgnn.capture.static_batch import Scheme, StaticBatch
 from smpgnn.capture.static_index import Size
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.ops.backend import plain_gradients
 
 
@@ -34,6 +35,7 @@ class Arguments:
     batch: Tensor | None
     num_nodes: int
     batch_size: int | None
+    index: ContextIndex | None = None
 
     @property
     def nodes(self) -> dict[str, Tensor]:
@@ -159,7 +161,7 @@ class CapturedNetwork:
             return None
         self.fill(arguments)
         self.graphs[0].replay()
-        graphs = self.held.graphs_found()
+        graphs = self.held.graphs_found(arguments.index)
         if graphs is not None:
             self.calls += 1
             self.graphs[1].replay()

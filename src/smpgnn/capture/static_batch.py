@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smpgnn.capture.static_index import Size, StaticIndex, static_index
+from smpgnn.contexts.index import ContextIndex
 
 #: Types of contexts that can be captured, and rows with which they give the same results.
 ROWS = {"onehot": "onehot", "neighborhood": "onehot", "local": "local", "nodes": "nodes"}
@@ -96,10 +97,15 @@ class StaticBatch:
                     padding = (place >= self.counts[number]).view(-1, *[1] * (value.dim() - 1))
                     value.detach().masked_fill_(padding, 0)
 
-    def graphs_found(self) -> int | None:
-        """The number of graphs; None if the batch is invalid or does not fit. Waits for the GPU."""
+    def graphs_found(self, given: ContextIndex | None = None) -> int | None:
+        """The number of graphs; None if the batch is invalid or does not fit. Waits for the GPU.
+
+        An index that was `given` for it must have as many rows.
+        """
         size = self.size
         wrong, held, rows, messages, largest, _ = self.static.found.tolist()
+        if given is not None and given.num_rows != rows:
+            return None
         if wrong or held > size.graphs or largest > size.largest or rows >= size.rows:
             return None
         if self.scheme[0] == "local" and messages >= size.messages:

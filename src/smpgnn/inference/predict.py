@@ -216,7 +216,7 @@ class Model:
 
     def _run(self, batch: GraphBatch) -> list[list[Any]]:
         with torch.no_grad():
-            return self.task.predict(run_network(self.network, batch))
+            return self.task.predict(run_network(self.network, batch, replay=True))
 
     def explain(self, inputs: Any, *, steps: int = EXPLAIN_STEPS) -> pd.DataFrame:
         """What each atom, or node, adds to the predictions: one row each.

@@ -13,6 +13,7 @@ from torch import nn
 from smpgnn.capture.pause import padded_call
 from smpgnn.config.network import LayerOptions, NetworkOptions
 from smpgnn.config.settings import refuse_unknown, settings, with_values
+from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.layers import DefaultSMPLayer, FamilySMPLayer, FastSMPLayer, SMPLayer
 from smpgnn.models.backbone import Backbone
@@ -84,7 +85,14 @@ class Network(nn.Module):
         )
 
     def _replayed(
-        self, edge_index: Any, x: Any, edge_attr: Any, batch: Any, *counts: int | None
+        self,
+        edge_index: Any,
+        x: Any,
+        edge_attr: Any,
+        batch: Any,
+        num_nodes: int | None,
+        batch_size: int | None,
+        index: ContextIndex | None,
     ) -> Any:
         """The result of a call from CUDA graphs or on a padded batch (`smpgnn.capture`).
 
@@ -92,14 +100,14 @@ class Network(nn.Module):
         """
         if torch.compiler.is_compiling():
             return None
-        padded = padded_call(edge_index)
+        padded = padded_call(edge_index) if index is None else None
         if padded is not None:
             return padded(self, x, edge_attr)
         if not getattr(edge_index, "is_cuda", False):
             return None
         from smpgnn.capture.calls import replayed
 
-        return replayed(self, x, edge_index, edge_attr, batch, *counts)
+        return replayed(self, x, edge_index, edge_attr, batch, num_nodes, batch_size, index)
 
 
 def _own_arguments(layer: type[SMPLayer]) -> list[str]:

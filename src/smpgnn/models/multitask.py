@@ -14,7 +14,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
 from smpgnn.layers import FastMPNNLayer, MPNNLayer, RowBatchNorm, SMPLayer
 from smpgnn.models.base import Network
-from smpgnn.ops import gru_cell
+from smpgnn.ops import for_steps, gru_cell
 from smpgnn.pooling import NodeExtractor, RowExtractor, SetToSet
 
 #: Default width of the extracted node features.
@@ -101,12 +101,11 @@ class MultiTaskSMP(Network):
         index: ContextIndex | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Predictions for the nodes [N, node_channels] and the graphs [B, graph_channels]."""
-        if index is None:
-            found: tuple[Tensor, Tensor] | None = self._replayed(
-                edge_index, x, edge_attr, batch, num_nodes, batch_size
-            )
-            if found is not None:
-                return found
+        found: tuple[Tensor, Tensor] | None = self._replayed(
+            edge_index, x, edge_attr, batch, num_nodes, batch_size, index
+        )
+        if found is not None:
+            return found
         index = self.backbone.checked_index(
             x, edge_index, edge_attr, batch, num_nodes, batch_size, index
         )
@@ -119,11 +118,12 @@ class MultiTaskSMP(Network):
 
     def _last_state(self, features: Tensor) -> Tensor:
         """The state after the features of all L layers, [L, N, C] to [N, state_channels]."""
-        w, v, b, c = self.recurrent.parameters()
-        state = w.new_zeros(features.size(1), self.recurrent.hidden_size)
+        each = [for_steps(value, features.size(0)) for value in self.recurrent.parameters()]
+        state = each[0][0].new_zeros(features.size(1), self.recurrent.hidden_size)
         # No autocast: errors of bfloat16 would accumulate over the steps.
         with torch.autocast(features.device.type, enabled=False):
-            for after_layer in features.to(w.dtype).unbind(0):
+            layers = features.to(state.dtype).unbind(0)
+            for after_layer, w, v, b, c in zip(layers, *each, strict=True):
                 state = gru_cell(after_layer, state, (w, v, b, c))
         return state
 

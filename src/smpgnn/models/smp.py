@@ -148,9 +148,9 @@ class SMP(Network):
             reader: computes the result from U⁽⁰⁾, …, U⁽ᴸ⁾ instead of the extractors and the head.
             u: features of the graphs [B, global_channels], or None; NaN: unknown.
         """
-        if index is None and reader is None and u is None and self.globals is None:
+        if reader is None and u is None and self.globals is None:
             found: Tensor | None = self._replayed(
-                edge_index, x, edge_attr, batch, num_nodes, batch_size
+                edge_index, x, edge_attr, batch, num_nodes, batch_size, index
             )
             if found is not None:
                 return found

@@ -13,6 +13,11 @@ from smpgnn.ops.backend import transformed
 CellWeights = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
+def for_steps(value: Tensor, steps: int) -> tuple[Tensor, ...]:
+    """The same tensor for each of several steps, whose gradients are added up all at once."""
+    return value.expand(steps, *value.shape).unbind(0)
+
+
 def gru_cell(x: Tensor, state: Tensor, weights: CellWeights) -> Tensor:
     r"""One step of a gated recurrent unit (GRU).
 

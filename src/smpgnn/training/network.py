@@ -14,17 +14,23 @@ from smpgnn.data.store import GraphBatch
 
 
 def run_network(
-    network: nn.Module, batch: GraphBatch, index: ContextIndex | None = None, **more: Any
+    network: nn.Module,
+    batch: GraphBatch,
+    index: ContextIndex | None = None,
+    *,
+    replay: bool = False,
+    **more: Any,
 ) -> Any:
-    """Call a network on a batch, with the features that it takes. It runs eagerly here.
+    """Call a network on a batch, with the features that it takes.
 
     With the `index` of a padded batch, the output has no row for the padding graph; rows for
-    padding nodes come last. `more` are further arguments of `forward`.
+    padding nodes come last. `replay`: whether many calls on a GPU may be replayed
+    (`smpgnn.capture.calls`). `more` are further arguments of `forward`.
     """
     backbone: Any = network.backbone
     if getattr(network, "globals", None) is not None:
         more["u"] = batch.u
-    with eager_calls():
+    with nullcontext() if replay else eager_calls():
         out = network(
             batch.x if backbone.in_channels else None,
             batch.edge_index,
