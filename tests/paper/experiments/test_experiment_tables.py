@@ -25,6 +25,7 @@ BEYOND = {
     "cycle_generalization_parts",
     "zinc_parts",
     "zinc_recipe",
+    "zinc_family",
     "zinc_beyond",
     "zinc_features",
     "zinc_batches",

@@ -134,6 +134,7 @@ CYCLES = (
         trainings=_cycle_cells("independent"),
         note="SMP is that of Table 1a, with row means and max readout; every other row differs as "
         f"its name says. {_PARTS_NOTE}",
+        seeds=(0,),
         like="cycle_detection",
         ours="",
     ),

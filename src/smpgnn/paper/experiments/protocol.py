@@ -94,7 +94,7 @@ _ZINC: dict[str, Any] = {
 }
 _CYCLES = Search(rates=(3e-4, 1e-3, 3e-3), readouts=("mean", "max"))
 #: Tables whose rows differ little and all have the rate of the protocol.
-_ONE_RATE = ("zinc_parts", "zinc_recipe", "properties_parts")
+_ONE_RATE = ("zinc_parts", "zinc_recipe", "zinc_family", "properties_parts")
 _SEARCH = {
     "cycles": _CYCLES,
     "properties": Search(rates=(1e-3, 3e-3, 1e-2), share=0.1),
@@ -129,6 +129,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "zinc_500k": {**_ZINC, "epochs": 400},
             "zinc_parts": {**_ZINC, "epochs": 60},
             "zinc_recipe": {**_ZINC, "epochs": 80, "lr": 4e-3},
+            "zinc_family": {**_ZINC, "epochs": 80, "lr": 4e-3},
         },
         # fewer graphs mean fewer steps per epoch
         by_training={

@@ -27,6 +27,10 @@ _FEATURES = {"features": "row"}
 _OWN = {"own_terms": True, "extractor_channels": 48}
 #: One row per node within three hops, and one for all others.
 _LOCAL = {"identifiers": "local", "context_radius": 3}
+#: Members of the family and their first rows (docs/concepts/family.md).
+_DISTANCE = {"first_rows": ("distance",)}
+_FIRST = {"first_rows": ("distance", "bond", "walks"), "features": "both"}
+_FOLKLORE = {"terms": ("inside", "folklore")}
 #: 64 channels are the most that the fused kernels support.
 _LARGE = {"hidden_channels": 64, "towers": 1}
 _MPNN_JT = Row("MPNN-JT", "mpnn-jt", {"num_layers": 4, "hidden_channels": 56})
@@ -132,6 +136,33 @@ ZINC = (
         note="These trainings are short and have one learning rate; every other row differs from "
         "the first in one part. 'Own terms' adds the own row to all rows of a context (with fewer "
         "extracted features, so with as many parameters).",
+        like="zinc",
+        ours="",
+    ),
+    _table(
+        name="zinc_family",
+        title="Beyond the paper: members of the family on ZINC with about 100,000 parameters",
+        rows=(
+            replace(_local(_BEST), of="zinc_recipe", seeds=(0,)),
+            _local("distances", **_DISTANCE),
+            _local("features of both nodes", features="both", hidden_channels=44),
+            _local("distances, bonds, walks, features of both nodes", **_FIRST, hidden_channels=40),
+            _local("inside (SSWL)", terms=("inside",), hidden_channels=36),
+            _local("inside and folklore (local 2-FWL)", **_FOLKLORE, hidden_channels=36),
+            _local("mirror", terms=("mirror",), hidden_channels=44),
+            _local("block-product", terms=("block-product",), hidden_channels=44),
+            _local("two marks at most 1 apart", identifiers="pairs", hidden_channels=44),
+            _local(
+                "inside and folklore; distances, bonds, walks, features of both nodes",
+                **_FOLKLORE,
+                **_FIRST,
+                hidden_channels=32,
+            ),
+        ),
+        note="The first row is that of the recipe's parts. These trainings are as short and have "
+        "one learning rate. Every other row differs from the first as its name says; the width "
+        "gives all rows about as many parameters.",
+        seeds=(0,),
         like="zinc",
         ours="",
     ),
