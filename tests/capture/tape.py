@@ -36,6 +36,7 @@ class Tape(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Callable[[], None]] = []
+        self.before: list[tuple[Tensor, Tensor]] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -45,6 +46,7 @@ class Tape(TorchDispatchMode):
             raise RuntimeError(f"{func} cannot be captured.")
         # their shapes as they are now: an operation may change that of a tensor in its place
         given = tree_map_only(Tensor, Tensor.detach, (args, kwargs))
+        self.before += [(value, value.clone()) for value in _written(func, *given)]
         out = func(*args, **kwargs)
         if torch.Tag.inplace_view in func.tags or func.is_view:
             return out
@@ -59,6 +61,21 @@ class Tape(TorchDispatchMode):
     def replay(self) -> None:
         for step in self.steps:
             step()
+
+    @torch.no_grad()
+    def undo(self) -> None:
+        """Restore what operations have changed: on a GPU a capture runs nothing."""
+        for changed, value in reversed(self.before):
+            changed.copy_(value)
+        self.before.clear()
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    """The arguments that an operation changes."""
+    arguments = func._schema.arguments
+    given = {**{a.name: value for a, value in zip(arguments, args, strict=False)}, **kwargs}
+    written = [given.get(a.name) for a in arguments if a.alias_info and a.alias_info.is_write]
+    return [value for value in tree_leaves(written) if isinstance(value, Tensor)]
 
 
 def _again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -108,6 +125,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> None:
                 yield
         finally:
             active.pop()
+        into.tape.undo()
 
     monkeypatch.setattr(GridExecutor, "__call__", launched)
     monkeypatch.setattr(backend, "INTERPRETED", True)

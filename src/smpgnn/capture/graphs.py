@@ -13,26 +13,39 @@ from torch import Tensor, nn
 WARM_UP = 2
 
 
-def capture(stages: Sequence[Callable[[], None]], modules: nn.Module) -> list[torch.cuda.CUDAGraph]:
-    """Run these functions a few times, then capture each; they share their memory.
-
-    The buffers of `modules` are restored after the runs.
-    """
-    buffers = [buffer.clone() for buffer in modules.buffers()]
+@contextmanager
+def side_stream() -> Iterator[None]:
+    """Run on another stream, as what is captured later must run first."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(WARM_UP):
-            for stage in stages:
-                stage()
+        yield
     torch.cuda.current_stream().wait_stream(side)
+
+
+def capture(
+    stages: Sequence[Callable[[], None]], modules: nn.Module, *, warm_up: int = WARM_UP
+) -> list[torch.cuda.CUDAGraph]:
+    """Run these functions a few times, then capture each; they share their memory.
+
+    The buffers of `modules` are restored after the runs. With `warm_up=0` the functions have run
+    before, in a `side_stream`.
+    """
+    buffers = [buffer.clone() for buffer in modules.buffers()]
+    if warm_up:
+        with side_stream():
+            for _ in range(warm_up):
+                for stage in stages:
+                    stage()
     pool, graphs = torch.cuda.graph_pool_handle(), []
-    for stage in stages:
-        graph = torch.cuda.CUDAGraph()
-        # other threads, such as that of a data loader, may go on
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            stage()
-        graphs.append(graph)
+    # a capture that fails does not restore the stream
+    with torch.cuda.stream(torch.cuda.current_stream()):
+        for stage in stages:
+            graph = torch.cuda.CUDAGraph()
+            # other threads, such as that of a data loader, may go on
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                stage()
+            graphs.append(graph)
     restore_buffers(modules, buffers)
     return graphs
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smpgnn.capture.graphs import uninitialised_memory
+from smpgnn.capture.graphs import side_stream, uninitialised_memory
 from smpgnn.capture.links import LinkAxes
 from smpgnn.capture.padded import Capacity, PaddedStore
 from smpgnn.capture.pairs import PairAxes
@@ -122,12 +122,9 @@ class CapturedFunction:
         while not self.store.fits(small):
             small = small[: small.numel() // 2]
         self._graphs[: small.numel()] = small.to(self._graphs.device)
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        with side_stream():
             for _ in range(WARM_UP):
                 self.function(*self.store.batch(self._graphs))
-        torch.cuda.current_stream().wait_stream(side)
         for buffer, value in zip(self.modules.buffers(), buffers, strict=True):
             buffer.copy_(value)
         for parameter in self.modules.parameters():
