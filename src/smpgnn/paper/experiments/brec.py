@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from smpgnn.capture.graphs import capture, side_stream
+from smpgnn.capture.pause import eager_calls
 from smpgnn.capture.steps import can_capture
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.topology import Topology
@@ -156,7 +157,8 @@ def _statistic(network: nn.Module, batches: Sequence[ContextIndex]) -> float:
 
 def _outputs(network: nn.Module, index: ContextIndex) -> Tensor:
     topology = index.topology
-    out: Tensor = network(None, topology.edge_index, None, topology.batch, index=index)
+    with eager_calls():  # the networks of a pair are called too few times to be replayed
+        out: Tensor = network(None, topology.edge_index, None, topology.batch, index=index)
     return out
 
 
