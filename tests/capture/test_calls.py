@@ -25,9 +25,6 @@ from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.contexts.rows import IdentifierRows
 from smpgnn.contexts.topology import Topology
-from smpgnn.contexts.index import ContextIndex
-from smpgnn.contexts.rows import IdentifierRows
-from smpgnn.contexts.topology import Topology
 from smpgnn.models.base import Network
 from smpgnn.ops import backend
 

@@ -129,7 +129,6 @@ PROTOCOLS: dict[str, Protocol] = {
             "zinc_500k": {**_ZINC, "epochs": 400},
             "zinc_parts": {**_ZINC, "epochs": 60},
             "zinc_recipe": {**_ZINC, "epochs": 80, "lr": 4e-3},
-            "zinc_family": {**_ZINC, "epochs": 80, "lr": 4e-3},
         },
         # fewer graphs mean fewer steps per epoch
         by_training={

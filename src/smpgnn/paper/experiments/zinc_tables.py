@@ -163,7 +163,7 @@ ZINC = (
         "one learning rate. Every other row differs from the first as its name says; the width "
         "gives all rows about as many parameters.",
         seeds=(0,),
-        like="zinc",
+        like="zinc_recipe",
         ours="",
     ),
     _table(
