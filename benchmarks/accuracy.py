@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -29,40 +25,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from molecule_runs import (
+    DATASETS,
+    RESULTS,
+    SPLITS,
+    Dataset,
+    Values,
+    add_arguments,
+    command,
+    our_run,
+    run_all,
+    split_table,
+)
 
-from smpgnn.data.molecule_splits import molecule_groups, scaffold_split
-from smpgnn.data.splits import PARTS, random_split
 from smpgnn.files import write_text
 from smpgnn.inference.predict import load
 from smpgnn.training.run_folder import RunFolder
 
-RECORDS = Path(__file__).resolve().parents[1] / "results" / "accuracy"
+RECORDS = RESULTS / "accuracy"
 MEMBERS = 5
-Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A table: its columns, and the metric that compares models."""
-
-    smiles: str
-    target: str
-    metric: str
-
-    def score(self, real: Values, predicted: Values) -> float:
-        if self.metric == "auc":
-            return float(roc_auc_score(real, predicted))
-        return float(np.sqrt(np.mean((real - predicted) ** 2)))
-
-
-DATASETS = {
-    "esol": Dataset("smiles", "logp", "rmse"),
-    "lipophilicity": Dataset("smiles", "lipo", "rmse"),
-    "bace": Dataset("mol", "Class", "auc"),
-}
-SPLITS = [f"{kind}-{seed}" for kind, seed in product(("random", "scaffold"), range(5))]
 #: Epochs of chemprop; None: its default.
 TOOLS: dict[str, int | None] = {"smpgnn": None, "chemprop": None, "chemprop-150": 150}
 
@@ -76,6 +57,9 @@ class Job:
     tool: str
     member: int
 
+    def __str__(self) -> str:
+        return f"{self.data} {self.split} {self.tool} {self.member}"
+
     @property
     def record(self) -> Path:
         return RECORDS / self.data / self.split / f"{self.tool}-{self.member}.json"
@@ -87,51 +71,16 @@ def jobs(tools: list[str], data: list[str], splits: list[str]) -> Iterator[Job]:
         yield Job(name, split, tool, member)
 
 
-def split_table(name: str, split: str) -> pd.DataFrame:
-    """A table with the column 'split': train, val or test."""
-    about = DATASETS[name]
-    frame = pd.read_csv(Path(os.environ["SMPGNN_DATA"]) / "molecules" / f"{name}.csv")
-    smiles, (kind, seed) = frame[about.smiles].tolist(), split.split("-")
-    if kind == "random":
-        parts = random_split(len(frame), seed=int(seed), groups=molecule_groups(smiles)[0])
-    else:
-        parts = scaffold_split(smiles, seed=int(seed))
-    for part, rows in zip(PARTS, parts, strict=True):
-        frame.loc[rows.numpy(), "split"] = part
-    return frame[[about.smiles, about.target, "split"]]
-
-
-def run(job: Job, chemprop: str) -> None:
-    """Train one model and write its record."""
+def run(job: Job, chemprop: str, more: list[str]) -> str:
+    """Train one model and write its record; its score as text."""
     about, start = DATASETS[job.data], time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        frame = split_table(job.data, job.split)
-        frame.to_csv(place / "data.csv", index=False)
-        if job.tool == "smpgnn":
-            words = [
-                sys.executable, "-m", "smpgnn", "train", "molecules", place / "data.csv",
-                "--smiles-column", about.smiles, "--targets", about.target, "--seed", job.member,
-                "--split-column", "split", "--no-baseline", "--output", place / "run",
-            ]  # fmt: skip
-        else:
-            epochs = TOOLS[job.tool]
-            words = [
-                chemprop, "train", "--data-path", place / "data.csv", "-s", about.smiles,
-                "--target-columns", about.target, "--splits-column", "split",
-                "-t", "classification" if about.metric == "auc" else "regression",
-                "--pytorch-seed", job.member, "-o", place / "run",
-                *(["--epochs", epochs] if epochs else []),
-            ]  # fmt: skip
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [str(word) for word in words], env=environment, capture_output=True, text=True
-        )
-        if done.returncode:
-            raise SystemExit(f"{job}: {done.stderr[-2000:]}")
-        test = frame[frame["split"] == "test"]
-        predicted = (ours if job.tool == "smpgnn" else theirs)(place / "run", about)
-    real = test[about.target].to_numpy(np.float64)
+    frame = split_table(job.data, job.split)
+    if job.tool == "smpgnn":
+        with our_run(frame, about, job.member, *more) as folder:
+            predicted = ours(folder, about)
+    else:
+        predicted = theirs(frame, about, job, chemprop)
+    real = frame[frame["split"] == "test"][about.target].to_numpy(np.float64)
     record = {
         "tool": job.tool,
         "metric": about.metric,
@@ -141,21 +90,36 @@ def run(job: Job, chemprop: str) -> None:
     }
     job.record.parent.mkdir(parents=True, exist_ok=True)
     write_text(job.record, json.dumps(record) + "\n")
+    return f"{record['test']:.4f}"
 
 
-def ours(folder: Path, about: Dataset) -> Values:
+def ours(run: RunFolder, about: Dataset) -> Values:
     """Predictions for the test rows, in the order of the table; of classes that of class 1."""
-    frame = pd.read_csv(RunFolder(folder).predictions).sort_values("row")
-    names = load(folder, "cpu").task.columns()
+    frame = pd.read_csv(run.predictions).sort_values("row")
+    names = load(run.path, "cpu").task.columns()
     name = next(n for n in names if n.startswith("probability_") and n.endswith("_1")) if (
         about.metric == "auc"
     ) else names[0]  # fmt: skip
     return frame[name].to_numpy(np.float64)
 
 
-def theirs(folder: Path, about: Dataset) -> Values:
-    frame = pd.read_csv(folder / "model_0" / "test_predictions.csv")
-    return frame[about.target].to_numpy(np.float64)
+def theirs(frame: pd.DataFrame, about: Dataset, job: Job, chemprop: str) -> Values:
+    """Train with chemprop; its predictions for the test rows."""
+    epochs = TOOLS[job.tool]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        frame.to_csv(place / "data.csv", index=False)
+        command(
+            [
+                chemprop, "train", "--data-path", place / "data.csv", "-s", about.smiles,
+                "--target-columns", about.target, "--splits-column", "split",
+                "-t", "classification" if about.metric == "auc" else "regression",
+                "--pytorch-seed", job.member, "-o", place / "run",
+                *(["--epochs", epochs] if epochs else []),
+            ]
+        )  # fmt: skip
+        said = pd.read_csv(place / "run" / "model_0" / "test_predictions.csv")
+    return said[about.target].to_numpy(np.float64)
 
 
 def compared(tools: list[str]) -> list[dict[str, Any]]:
@@ -174,8 +138,7 @@ def compared(tools: list[str]) -> list[dict[str, Any]]:
         if not pairs:
             continue
         values = np.asarray(pairs, dtype=np.float64)
-        larger = DATASETS[name].metric == "auc"
-        ahead = (values[:, 0] > values[:, 1]) == larger
+        ahead = (values[:, 0] > values[:, 1]) == DATASETS[name].larger_is_better
         p = ttest_rel(*values.T).pvalue if len(pairs) > 1 else float("nan")
         rows.append(
             {
@@ -209,8 +172,7 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_argument("--data", nargs="+", choices=DATASETS, default=list(DATASETS))
     parser.add_argument("--splits", nargs="+", choices=SPLITS, default=SPLITS)
-    parser.add_argument("--jobs", type=int, default=1, help="models trained at a time")
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no model after this time")
+    add_arguments(parser)
     parser.add_argument(
         "--ours", nargs="+", default=[], help="options of ours, as in --ours=--lr=1"
     )
@@ -222,21 +184,9 @@ def main() -> None:
     wanted = [
         job for job in jobs(options.tools, options.data, options.splits) if not job.record.exists()
     ]
-    start, done = time.monotonic(), 0
-
-    def work(job: Job) -> str:
-        if time.monotonic() - start > 60 * options.minutes:
-            return "not started"
-        run(job, options.chemprop)
-        return f"{json.loads(job.record.read_text(encoding='utf-8'))['test']:.4f}"
-
-    with ThreadPoolExecutor(options.jobs) as pool:
-        running = {pool.submit(work, job): job for job in wanted}
-        for future in as_completed(running):
-            done += 1
-            job = running[future]
-            what = f"{job.data} {job.split} {job.tool} {job.member}"
-            print(f"{done}/{len(wanted)} {what}: {future.result()}", flush=True)
+    run_all(
+        wanted, lambda job: run(job, options.chemprop, options.ours), options.jobs, options.minutes
+    )
 
 
 if __name__ == "__main__":

@@ -14,14 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -29,15 +23,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from accuracy import DATASETS, split_table
+from molecule_runs import DATASETS, RESULTS, add_arguments, our_run, run_all, split_table
 
 from smpgnn.checksums import file_digest
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.inference.predict import load
-from smpgnn.training.run_folder import RunFolder
 
-RECORDS = Path(__file__).resolve().parents[1] / "results" / "pretrained"
+RECORDS = RESULTS / "pretrained"
 SEEDS = range(5)
 #: Training and validation rows of a small table; None: all.
 SIZES: dict[str, tuple[int, int] | None] = {"200": (200, 50), "all": None}
@@ -58,6 +51,9 @@ class Job:
     size: str
     seed: int
     start: str
+
+    def __str__(self) -> str:
+        return f"{self.data} {self.size} {self.start} {self.seed}"
 
     @property
     def record(self) -> Path:
@@ -89,32 +85,18 @@ def origin(job: Job, model: Path, more: Sequence[str]) -> dict[str, Any]:
     return {"model": file_digest(model) if STARTS[job.start] else "", "options": list(more)}
 
 
-def run(job: Job, model: Path, more: Sequence[str]) -> None:
-    """Train one network and write its record."""
+def run(job: Job, model: Path, more: Sequence[str]) -> str:
+    """Train one network and write its record; its validation metric as text."""
     about, frame = DATASETS[job.data], job.rows()
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        frame.to_csv(place / "data.csv", index=False)
-        words = [
-            sys.executable, "-m", "smpgnn", "train", "molecules", place / "data.csv",
-            "--smiles-column", about.smiles, "--targets", about.target, "--seed", job.seed,
-            "--split-column", "split", "--no-baseline", "--no-report", "--output", place / "run",
-            *(model if word == "MODEL" else word for word in STARTS[job.start]), *more,
-        ]  # fmt: skip
-        done = subprocess.run(
-            [str(word) for word in words],
-            env={"OMP_NUM_THREADS": "1", **os.environ},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            raise InputError(f"{job}: {done.stderr.strip()[-500:]}")
-        found = RunFolder(place / "run").read_record()
+    start = [model if word == "MODEL" else word for word in STARTS[job.start]]
+    with our_run(frame, about, job.seed, *start, *more) as folder:
+        found = folder.read_record()
     counts = frame["split"].value_counts().to_dict()
     record = {**vars(job), "metric": about.metric, "rows": counts, **origin(job, model, more)}
     RECORDS.mkdir(parents=True, exist_ok=True)
     content = {**record, **{name: found[name] for name in KEPT}}
     write_text(job.record, json.dumps(content, indent=1) + "\n")
+    return f"validation {found['validation'][about.metric]:.4f}"
 
 
 def missing(wanted: Sequence[Job], model: Path, more: Sequence[str]) -> list[Job]:
@@ -144,13 +126,14 @@ def compared() -> list[dict[str, Any]]:
             for line in paths
             if all(path.exists() for path in line)
         ]
-        metric = DATASETS[name].metric
+        about = DATASETS[name]
+        metric = about.metric
         for number, start in enumerate(STARTS) if full else ():
             row: dict[str, Any] = {"table": name, "rows": size, "metric": metric, "start": start}
             for part in ("validation", "test"):
                 values = [[r[part][metric] for r in records] for records in full]
                 row[part] = statistics.fmean(line[number] for line in values)
-                sign = 1 if metric == "auc" else -1
+                sign = 1 if about.larger_is_better else -1
                 wins = sum(sign * line[number] > sign * line[0] for line in values)
                 row[f"wins ({part})"] = f"{wins} of {len(full)}" if number else ""
             rows.append(row)
@@ -166,8 +149,7 @@ def main() -> None:
     trains.add_argument("--data", nargs="+", choices=DATASETS, default=list(DATASETS))
     trains.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     trains.add_argument("--seeds", nargs="+", type=int, choices=SEEDS, default=list(SEEDS))
-    trains.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    trains.add_argument("--minutes", type=float, default=1e9, help="start no run after this time")
+    add_arguments(trains)
     trains.add_argument(
         "--more", nargs="+", default=[], help="options of all runs, as in --more=--epochs=30"
     )
@@ -179,30 +161,12 @@ def main() -> None:
         print(pd.DataFrame(rows).round(4).to_string(index=False))
         return
     wanted = list(jobs(options.data, options.sizes, options.seeds))
-    start = time.monotonic()
-
-    def work(job: Job) -> str:
-        if time.monotonic() - start > 60 * options.minutes:
-            return "not started"
-        run(job, options.model, options.more)
-        content = json.loads(job.record.read_text(encoding="utf-8"))
-        return f"validation {content['validation'][content['metric']]:.4f}"
-
     try:
         load(options.model, "cpu")  # raises if the file is no model
         left = missing(wanted, options.model, options.more)
-        with ThreadPoolExecutor(options.jobs) as pool:
-            running = {pool.submit(work, job): job for job in left}
-            try:
-                for number, future in enumerate(as_completed(running), 1):
-                    job = running[future]
-                    what = f"{job.data} {job.size} {job.start} {job.seed}: {future.result()}"
-                    print(f"{number}/{len(left)} {what}", flush=True)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
     except InputError as error:
         raise SystemExit(str(error)) from error
+    run_all(left, lambda job: run(job, options.model, options.more), options.jobs, options.minutes)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-"""The comparison with chemprop: both tools have the same rows, and records give the scores."""
+"""The comparisons of models and of settings on tables: equal rows, and scores from records."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -18,12 +23,22 @@ pytestmark = pytest.mark.skipif("SMPGNN_DATA" not in os.environ, reason="SMPGNN_
 
 @pytest.fixture
 def accuracy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    monkeypatch.delitem(sys.modules, "accuracy", raising=False)
-    import accuracy
+    return script("accuracy", monkeypatch, tmp_path)
 
-    monkeypatch.setattr(accuracy, "RECORDS", tmp_path)
-    return accuracy
+
+@pytest.fixture
+def choices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    return script("choices", monkeypatch, tmp_path)
+
+
+def script(name: str, monkeypatch: pytest.MonkeyPatch, records: Path) -> Any:
+    """A script of the benchmarks as a module, with records in another folder."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    for known in (name, "molecule_runs"):
+        monkeypatch.delitem(sys.modules, known, raising=False)
+    module = importlib.import_module(name)
+    monkeypatch.setattr(module, "RECORDS", records)
+    return module
 
 
 def test_scores_of_records(accuracy: Any) -> None:
@@ -67,3 +82,47 @@ def test_a_molecule_is_on_one_side_and_scaffolds_are_new(accuracy: Any) -> None:
 def test_auc_is_that_of_scikit_learn(accuracy: Any) -> None:
     real, said = np.array([0.0, 1, 1, 0]), np.array([0.2, 0.9, 0.1, 0.3])
     assert accuracy.DATASETS["bace"].score(real, said) == roc_auc_score(real, said)
+
+
+def test_choices_never_see_test_rows(choices: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    @contextmanager
+    def our_run(frame: pd.DataFrame, *words: Any) -> Iterator[Any]:
+        given.append((frame, words))
+        found = dict.fromkeys(choices.KEPT) | {"validation": {"rmse": 0.5}}
+        yield SimpleNamespace(read_record=lambda: found)
+
+    monkeypatch.setattr(choices, "our_run", our_run)
+    job = choices.Job("esol", "scaffold-1", "huber")
+    assert choices.run(job, ["--epochs=3"]) == "0.5000"
+    frame, (_, seed, *options) = given[0]
+    whole = choices.split_table("esol", "scaffold-1")
+    assert set(frame["split"]) == {"train", "val"}
+    assert len(frame) == (whole["split"] != "test").sum()
+    assert (seed, options) == (0, ["--loss", "huber", "--epochs=3"])
+    assert json.loads(job.record.read_text())["options"] == options
+
+
+def test_choices_are_compared_with_the_defaults(choices: Any) -> None:
+    values = {"default": (0.6, 0.6), "huber": (0.5, 0.6), "dropout": (0.7,)}
+    for variant, found in values.items():
+        for seed, value in enumerate(found):
+            record = choices.Job("esol", f"random-{seed}", variant).record
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.write_text(json.dumps({"validation": {"rmse": value}}))
+    rows = {row["variant"]: row for row in choices.compared()}
+    assert list(rows) == ["default", "huber", "dropout"]
+    assert rows["huber"]["validation"] == pytest.approx(0.55)
+    assert [row["better in"] for row in rows.values()] == ["", "1 of 2", "0 of 1"]
+    wanted = list(choices.jobs(choices.VARIANTS, ["bace"], ["random-0"]))
+    assert not any("huber" in job.variant for job in wanted)  # classes have one loss only
+
+
+@pytest.mark.slow
+def test_a_run_of_a_choice_leaves_a_record(choices: Any) -> None:
+    job = choices.Job("esol", "random-0", "default")
+    choices.run(job, ["--epochs=1", "--device=cpu"])
+    record = json.loads(job.record.read_text())
+    assert record["validation"]["rmse"] > 0
+    assert record["epochs"] == 1

@@ -116,7 +116,7 @@ def compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     if "SMPGNN_DATA" not in os.environ:
         pytest.skip("SMPGNN_DATA is not set")
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    for name in ("accuracy", "pretrained"):
+    for name in ("molecule_runs", "pretrained"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     module = importlib.import_module("pretrained")
     monkeypatch.setattr(module, "RECORDS", tmp_path / "records")
@@ -175,5 +175,5 @@ def test_a_run_of_each_start_leaves_a_record(compared: Any, tmp_path: Path) -> N
     record = json.loads(wanted[1].record.read_text())
     assert record["rows"] == {"train": 200, "val": 50, "test": 113}
     assert record["test"]["rmse"] == rows[1]["test"]
-    with pytest.raises(InputError, match="Job"):
+    with pytest.raises(InputError, match="none"):
         compared.run(wanted[0], model, ["--epochs=none"])

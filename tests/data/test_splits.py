@@ -130,6 +130,7 @@ def test_given_split() -> None:
         given_split([0.5, "train"])
     with pytest.raises(InputError, match="has no row 'val'"):
         given_split(["train", "test"])
+    assert [part.tolist() for part in given_split(["val", "train"])] == [[1], [0], []]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
