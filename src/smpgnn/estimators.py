@@ -8,7 +8,7 @@ ours but its reader.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -54,6 +54,7 @@ _CHOSEN = (
 )  # fmt: skip
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share; None stands for the default of `smpgnn train`.
 
@@ -70,46 +71,24 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     _task: ClassVar[str]
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int | None = None,
-        num_layers: int | None = None,
-        dropout: float | None = None,
-        readout: str | None = None,
-        epochs: int | None = None,
-        patience: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        loss: str | None = None,
-        class_weight: str | None = None,
-        metric: str | None = None,
-        device: str | None = None,
-        options: dict[str, Any] | None = None,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-        output: str | Path | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.num_layers = num_layers
-        self.dropout = dropout
-        self.readout = readout
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.loss = loss
-        self.class_weight = class_weight
-        self.metric = metric
-        self.device = device
-        self.options = options
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.output = output
-        self.verbose = verbose
+    hidden_channels: int | None = None
+    num_layers: int | None = None
+    dropout: float | None = None
+    readout: str | None = None
+    epochs: int | None = None
+    patience: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    loss: str | None = None
+    class_weight: str | None = None
+    metric: str | None = None
+    device: str | None = None
+    options: dict[str, Any] | None = None
+    validation_fraction: float = 0.1
+    random_state: Any = None
+    output: str | Path | None = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on SMILES or graphs X and targets y [n] or [n, T]; NaN in y is unknown.

@@ -122,10 +122,22 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def add_table_format(group: argparse._ArgumentGroup) -> None:
-    """Add the options that say how to read a table of SMILES."""
-    group.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
-    group.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: detected")
+def add_verb(
+    verbs: Any,
+    run: Callable[[argparse.Namespace], int],
+    help: str,
+    description: str,
+    *examples: str,
+) -> Parser:
+    """Add the verb that `run` executes, whose name it has."""
+    parser: Parser = verbs.add_parser(
+        run.__name__,
+        help=help,
+        description=description,
+        epilog="\n  ".join(["examples:", *examples]),
+    )
+    parser.set_defaults(parser=parser, command=run)
+    return parser
 
 
 def add_device(parser: Parser) -> argparse._ArgumentGroup:

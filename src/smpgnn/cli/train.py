@@ -150,21 +150,19 @@ def train(arguments: argparse.Namespace) -> int:
         if first:
             print(f"\nsmpgnn: interrupted{hint}", file=sys.stderr)
         return 143 if isinstance(stop, Terminated) else 130
-    if first:
-        task = result.saved.task
-        if not result.best_epoch:
-            print(metrics_table(task, split_metrics(vars(result))))
-            print(verdict(vars(result)), end="\n" if result.baseline else "")
-            print(f"Run folder: {result.folder}")
-            return 0
-        values = [shown(part.get(task.monitor)) for part in (result.test, result.validation)]
+    if not first:
+        return 0
+    task, record = result.saved.task, vars(result)
+    if result.best_epoch:  # not of a run with members
+        test, validation = (
+            shown(part.get(task.monitor)) for part in (result.test, result.validation)
+        )
         print(
-            f"Test {task.monitor} {values[0]}  validation {values[1]}  "
+            f"Test {task.monitor} {test}  validation {validation}  "
             f"best epoch {result.best_epoch}  {result.seconds:.0f} s"
         )
-        if isinstance(options, TableOptions):
-            record = vars(result)
-            print(metrics_table(task, split_metrics(record)))
-            print(verdict(record), end="\n" if result.baseline else "")
-        print(f"Run folder: {result.folder}")
+    if not result.best_epoch or isinstance(options, TableOptions):
+        print(metrics_table(task, split_metrics(record)))
+        print(verdict(record), end="\n" if result.baseline else "")
+    print(f"Run folder: {result.folder}")
     return 0
