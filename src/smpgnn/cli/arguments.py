@@ -122,22 +122,35 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def add_verb(
-    verbs: Any,
-    run: Callable[[argparse.Namespace], int],
-    help: str,
-    description: str,
-    *examples: str,
-) -> Parser:
-    """Add the verb that `run` executes, whose name it has."""
-    parser: Parser = verbs.add_parser(
-        run.__name__,
-        help=help,
-        description=description,
-        epilog="\n  ".join(["examples:", *examples]),
+def add_model(group: argparse._ArgumentGroup) -> None:
+    """Add a trained model."""
+    group.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
+
+
+def add_inputs(parser: Parser, more: str = "", **several: Any) -> None:
+    """Add a model and the data to apply it to; `nargs` says that there may be several tables."""
+    data = parser.add_argument_group("model and data")
+    add_model(data)
+    text = f"table, SDF or Mol file, or graphs{more}"
+    data.add_argument("data", metavar="DATA", help=text, **several)
+    add_table_format(data)
+
+
+def add_table_format(group: argparse._ArgumentGroup) -> None:
+    """Add the options that say how to read a table of SMILES."""
+    group.add_argument(
+        "--smiles-column", metavar="NAME", help="column of the SMILES; default: as in training"
     )
-    parser.set_defaults(parser=parser, command=run)
-    return parser
+    group.add_argument(
+        "--separator", metavar="CHAR", help="separator of a CSV file; default: detected"
+    )
+
+
+def add_output(parser: Parser, help: str) -> argparse._ArgumentGroup:
+    """Add --output in a group, and return the group."""
+    group = parser.add_argument_group("output")
+    group.add_argument("-o", "--output", metavar="FILE", required=True, help=help)
+    return group
 
 
 def add_device(parser: Parser) -> argparse._ArgumentGroup:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from smpgnn.cli.arguments import add_device, add_verb
-from smpgnn.cli.inputs import add_inputs, add_output, for_table, print_written
+from smpgnn.cli.arguments import add_device, add_inputs, add_output
 from smpgnn.cli.interrupts import importing
+from smpgnn.cli.rate import for_table, print_written
 
 
 def add_embed(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        embed,
-        "compute the vectors before the last layer",
-        "Compute an embedding of each molecule, graph or node: the vector before the last linear "
-        "layer of the network. The output has a row for every input row.",
-        "smpgnn embed runs/logS molecules.csv -o embeddings.parquet",
+    parser = verbs.add_parser(
+        "embed",
+        help="compute the vectors before the last layer",
+        description="Compute an embedding of each molecule, graph or node: the vector before the "
+        "last linear layer of the network. The output has a row for every input row.",
+        epilog="examples:\n  smpgnn embed runs/logS molecules.csv -o embeddings.parquet",
     )
     add_inputs(parser)
     add_output(parser, "Parquet or CSV file to write")
     add_device(parser)
+    parser.set_defaults(parser=parser, command=embed)
 
 
 def embed(arguments: argparse.Namespace) -> int:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.cli.arguments import DATA_DIR, add_device, add_verb
-from smpgnn.cli.inputs import add_model, add_table_format
+from smpgnn.cli.arguments import DATA_DIR, add_device, add_model, add_table_format
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.metrics_table import metrics_table
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
@@ -28,14 +27,12 @@ _SD = " (sd over folds)"
 
 def add_evaluate(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        evaluate,
-        "compute metrics of a trained model",
-        "Compute metrics of a trained model, on the test split of its run or on all rows of your "
-        "own labelled data.",
-        "smpgnn evaluate runs/zinc",
-        "smpgnn evaluate runs/logS --data new.csv",
+    parser = verbs.add_parser(
+        "evaluate",
+        help="compute metrics of a trained model",
+        description="Compute metrics of a trained model, on the test split of its run or on all "
+        "rows of your own labelled data.",
+        epilog="examples:\n  smpgnn evaluate runs/zinc\n  smpgnn evaluate runs/logS --data new.csv",
     )
     data = parser.add_argument_group("model and data")
     add_model(data)
@@ -50,6 +47,7 @@ def add_evaluate(verbs: Any) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print the metrics as JSON")
     add_device(parser)
+    parser.set_defaults(parser=parser, command=evaluate)
 
 
 def evaluate(arguments: argparse.Namespace) -> int:

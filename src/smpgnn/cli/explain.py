@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.cli.arguments import add_device, add_verb, whole_number
-from smpgnn.cli.inputs import add_inputs, add_output, for_table
+from smpgnn.cli.arguments import add_device, add_inputs, add_output, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.rate import show_rate
+from smpgnn.cli.rate import for_table, show_rate
 from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
 
@@ -20,15 +19,14 @@ if TYPE_CHECKING:
 
 def add_explain(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        explain,
-        "compute what each atom or node contributes to a prediction",
-        "Compute the contribution of each atom (or node) to the predictions for a table of SMILES "
-        "or for graphs. The output has one row per atom and one row (rest) per molecule; together "
-        "they sum to the prediction.",
-        "smpgnn explain runs/logS molecules.csv -o atoms.csv --figures atoms/",
-        "smpgnn explain zinc molecules.csv -o atoms.csv",
+    parser = verbs.add_parser(
+        "explain",
+        help="compute what each atom or node contributes to a prediction",
+        description="Compute the contribution of each atom (or node) to the predictions for a "
+        "table of SMILES or for graphs. The output has one row per atom and one row (rest) per "
+        "molecule; together they sum to the prediction.",
+        epilog="examples:\n  smpgnn explain runs/logS molecules.csv -o atoms.csv --figures atoms/\n"
+        "  smpgnn explain zinc molecules.csv -o atoms.csv",
     )
     add_inputs(parser)
     add = add_output(parser, "CSV file to write").add_argument
@@ -41,6 +39,7 @@ def add_explain(verbs: Any) -> None:
         help=f"integration steps; more are more precise (default: {EXPLAIN_STEPS})",
     )
     add_device(parser)
+    parser.set_defaults(parser=parser, command=explain)
 
 
 def explain(arguments: argparse.Namespace) -> int:

@@ -6,22 +6,20 @@ import argparse
 import sys
 from typing import Any
 
-from smpgnn.cli.arguments import add_verb
-from smpgnn.cli.inputs import add_model, add_output
+from smpgnn.cli.arguments import add_model, add_output
 from smpgnn.cli.interrupts import importing
 
 
 def add_export(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        export,
-        "write a trained model as a file that runs without smpgnn",
-        "Write a trained model as an AOTInductor package, which torch runs, or as an ONNX file, "
-        "which ONNX Runtime runs. Both take graph tensors and give the numbers and probabilities "
-        "of 'smpgnn predict' (docs/export.md).",
-        "smpgnn export runs/logS -o model.pt2",
-        "smpgnn export runs/logS -o model.onnx",
+    parser = verbs.add_parser(
+        "export",
+        help="write a trained model as a file that runs without smpgnn",
+        description="Write a trained model as an AOTInductor package, which torch runs, or as an "
+        "ONNX file, which ONNX Runtime runs. Both take graph tensors and give the numbers and "
+        "probabilities of 'smpgnn predict' (docs/export.md).",
+        epilog="examples:\n  smpgnn export runs/logS -o model.pt2\n"
+        "  smpgnn export runs/logS -o model.onnx",
     )
     add_model(parser.add_argument_group("model"))
     add_output(parser, "file to write: .pt2 or .onnx")
@@ -31,6 +29,7 @@ def add_export(verbs: Any) -> None:
         default="cpu",
         help="where a .pt2 package runs; default: cpu",
     )
+    parser.set_defaults(parser=parser, command=export)
 
 
 def export(arguments: argparse.Namespace) -> int:

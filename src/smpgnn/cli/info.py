@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from smpgnn.cli.arguments import DATA_DIR, add_verb, whole_number
+from smpgnn.cli.arguments import DATA_DIR, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.metrics_table import metrics_table
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
@@ -19,15 +19,12 @@ from smpgnn.pretrained import NAMES, shipped
 
 def add_info(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        info,
-        "describe a run, model or data set",
-        "Describe a run, a model or a data set, or list the available models.",
-        "smpgnn info runs/zinc",
-        "smpgnn info zinc",
-        "smpgnn info models",
-        "smpgnn info pretrained",
+    parser = verbs.add_parser(
+        "info",
+        help="describe a run, model or data set",
+        description="Describe a run, a model or a data set, or list the available models.",
+        epilog="examples:\n  smpgnn info runs/zinc\n  smpgnn info zinc\n  smpgnn info models\n"
+        "  smpgnn info pretrained",
     )
     data = parser.add_argument_group("what to describe")
     data.add_argument(
@@ -46,6 +43,7 @@ def add_info(verbs: Any) -> None:
         "--context-radius", metavar="N", type=positive, help="radius in hops (--identifiers local)"
     )
     memory.add_argument("--checkpoint", action="store_true", help="with gradient checkpointing")
+    parser.set_defaults(parser=parser, command=info)
 
 
 def info(arguments: argparse.Namespace) -> int:

@@ -7,22 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from smpgnn.cli.arguments import add_device, add_verb, whole_number
-from smpgnn.cli.inputs import add_inputs, add_output, for_table, print_written
+from smpgnn.cli.arguments import add_device, add_inputs, add_output, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.rate import show_rate
+from smpgnn.cli.rate import for_table, print_written, show_rate
 from smpgnn.errors import InputError
 
 
 def add_predict(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        predict,
-        "predict with a trained model",
-        "Predict for a table of SMILES or for graphs; the output has a row for every input row.",
-        "smpgnn predict runs/logS molecules.csv -o predictions.csv",
-        "smpgnn predict runs/logS 'in/*.parquet' -o out/ --engine ray",
+    parser = verbs.add_parser(
+        "predict",
+        help="predict with a trained model",
+        description="Predict for a table of SMILES or for graphs; the output has a row for every "
+        "input row.",
+        epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv\n"
+        "  smpgnn predict runs/logS 'in/*.parquet' -o out/ --engine ray",
     )
     add_inputs(parser, "; several tables by a pattern such as 'in/*.parquet'", nargs="+")
     output = add_output(
@@ -55,6 +54,7 @@ def add_predict(verbs: Any) -> None:
         default="local",
         help="with a folder as output: processes of this machine, or Ray on many machines",
     )
+    parser.set_defaults(parser=parser, command=predict)
 
 
 def predict(arguments: argparse.Namespace) -> int:

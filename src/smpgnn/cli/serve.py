@@ -6,8 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from smpgnn.cli.arguments import add_device, add_verb, whole_number
-from smpgnn.cli.inputs import add_model
+from smpgnn.cli.arguments import add_device, add_model, whole_number
 from smpgnn.cli.interrupts import importing
 from smpgnn.errors import InputError
 from smpgnn.serve import LEVEL, Limits, Settings
@@ -19,14 +18,13 @@ _SHORTEST = 16
 
 def add_serve(verbs: Any) -> None:
     """Add the verb and its options."""
-    parser = add_verb(
-        verbs,
-        serve,
-        "open a page and a JSON interface for a trained model",
-        "Serve a trained model: a page on which molecules are typed or uploaded and shown with "
-        "predictions, intervals and coloured atoms, and a JSON interface, described at /docs.",
-        "smpgnn serve runs/logS",
-        "smpgnn serve zinc --port 8080",
+    parser = verbs.add_parser(
+        "serve",
+        help="open a page and a JSON interface for a trained model",
+        description="Serve a trained model: a page on which molecules are typed or uploaded and "
+        "shown with predictions, intervals and coloured atoms, and a JSON interface, described at "
+        "/docs.",
+        epilog="examples:\n  smpgnn serve runs/logS\n  smpgnn serve zinc --port 8080",
     )
     limits = Limits()
     model = parser.add_argument_group("model")
@@ -76,6 +74,7 @@ def add_serve(verbs: Any) -> None:
         help = f"{text} (default: {default})"
         limit(name, metavar=metavar, type=whole_number(1, most), default=default, help=help)
     add_device(parser)
+    parser.set_defaults(parser=parser, command=serve)
 
 
 def serve(arguments: argparse.Namespace) -> int:

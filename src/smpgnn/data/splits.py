@@ -55,9 +55,8 @@ def random_split(
     groups = np.arange(n) if groups is None else groups
     counts = np.bincount(groups)
     order = np.random.default_rng(seed).permutation(counts.size)
-    part = np.empty(counts.size, dtype=np.int64)
-    part[order] = _filled(counts[order], sizes)
-    return _split(part[groups], f"{n} rows in {counts.size} groups")
+    what = f"{n} rows in {counts.size} groups"
+    return _dealt(groups, order, _filled(counts[order], sizes), what)
 
 
 def stratified_split(
@@ -138,9 +137,8 @@ def time_split(
     limits = np.searchsorted(ends, np.cumsum(sizes)[:2], side="right")
     train = int(np.clip(limits[0], 1, counts.size - 2))
     val = int(np.clip(limits[1], train + 1, counts.size - 1)) - train
-    part = np.empty(counts.size, dtype=np.int64)
-    part[order] = np.repeat(np.arange(3), (train, val, counts.size - train - val))
-    return _split(part[groups], what)
+    part = np.repeat(np.arange(3), (train, val, counts.size - train - val))
+    return _dealt(groups, order, part, what)
 
 
 def cluster_split(
@@ -156,9 +154,8 @@ def cluster_split(
     sizes, counts = _sizes(len(groups), _checked(fractions)), np.bincount(groups)
     shuffled = np.random.default_rng(seed).permutation(counts.size)
     order = shuffled[np.argsort(-counts[shuffled], kind="stable")]
-    part = np.empty(counts.size, dtype=np.int64)
-    part[order] = _filled(counts[order], sizes)
-    return _split(part[groups], f"{len(groups)} molecules with {counts.size} {what}")
+    what = f"{len(groups)} molecules with {counts.size} {what}"
+    return _dealt(groups, order, _filled(counts[order], sizes), what)
 
 
 def group_rows(keys: Iterable[Hashable]) -> Rows:
@@ -243,6 +240,11 @@ def _assigned(counts: Rows, sizes: tuple[int, int, int]) -> Rows:
         part[group] = next((p for p in range(3) if count <= capacity[p]), 0)
         capacity[part[group]] -= count
     return part
+
+
+def _dealt(groups: Rows, order: Rows, part: Rows, what: str) -> Split:
+    """The split in which the groups, in this order, belong to these parts."""
+    return _split(part[np.argsort(order)][groups], what)
 
 
 def _split(part: NDArray[Any], what: str = "") -> Split:
