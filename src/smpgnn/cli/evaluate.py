@@ -36,10 +36,9 @@ def add_evaluate(verbs: Any) -> None:
     )
     data = parser.add_argument_group("model and data")
     add_model(data)
-    data.add_argument("positional", metavar="DATA", nargs="?", help="same as --data")
-    data.add_argument(
-        "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
-    )
+    text = "table or graphs with targets; default: the test split"
+    data.add_argument("positional", metavar="DATA", nargs="?", help=text)
+    data.add_argument("--data", metavar="DATA", help="the same as an option")
     data.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
     add_table_format(data)
     data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)

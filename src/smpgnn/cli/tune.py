@@ -22,9 +22,9 @@ EXAMPLES = {
     "graphs": "smpgnn tune graphs my_graphs/ --labels labels.csv --targets class --trials 30",
 }
 _ABOUT = (
-    "Search for settings with a good validation metric. The same command goes on with a search, "
-    "also in several processes. A setting that you give is not searched; those of --config are the "
-    "first trial, else the defaults. Test rows play no part."
+    "Search for settings with a good validation metric. The same command continues a search, and "
+    "may run in several processes at once. Settings on the command line are fixed, all others are "
+    "searched from those of --config or the defaults on. Test rows are not used."
 )
 
 

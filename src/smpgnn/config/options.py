@@ -236,12 +236,14 @@ class TableOptions(TrainOptions):
     split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")
     split_fractions: tuple[float, ...] = option((0.8, 0.1, 0.1), DATA, "train, val, test fractions")
-    folds: int = option(0, RUN, "folds of a cross-validation", at_least=0, at_most=1000)
+    folds: int = option(0, RUN, "folds of a cross-validation; 0: none", at_least=0, at_most=1000)
     repeats: int = option(
         1, RUN, "cross-validations, each with other folds", advanced=True, at_least=1, at_most=1000
     )
     ensemble: int = option(1, RUN, "models to train and average", at_least=1, at_most=1000)
-    calibration: float = option(0.0, RUN, "share of rows for intervals", at_least=0, below=1)
+    calibration: float = option(
+        0.0, RUN, "share of rows kept aside to calibrate intervals", at_least=0, below=1
+    )
     jobs: int = option(
         0, HARDWARE, "members trained side by side; 0: as many as fit the processors",
         advanced=True, at_least=0, at_most=1000,
