@@ -202,14 +202,14 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
             if len(shown) <= _LONGEST_CHOICES:
                 arguments["metavar"] = "{" + shown + "}"
             else:
-                text += f"; one of {', '.join(setting.choices)}"
+                text += f": {', '.join(setting.choices)}"
     else:
         arguments["nargs"] = "+"
         arguments["type"] = float if "float" in str(hint) else str
         arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
         if setting.choices:
             arguments["choices"] = setting.choices
-            text += f"; any of {', '.join(setting.choices)}"
+            text += f": {', '.join(setting.choices)}"
     text += _shown_default(setting.default)
     return group.add_argument(setting.option, help=text.replace("%", "%%"), **arguments)
 

@@ -210,7 +210,7 @@ class TableOptions(TrainOptions):
     """Settings of training on your own data."""
 
     loss: str = option(
-        "auto", OPTIMISER, "loss; auto: mae or cross-entropy",
+        "auto", OPTIMISER, "loss (auto: mae or cross-entropy)",
         ("auto", *LOSSES["regression"], *LOSSES["classification"]),
     )  # fmt: skip
     class_weight: str = advanced(
@@ -218,7 +218,7 @@ class TableOptions(TrainOptions):
         ("none", "balanced"),
     )  # fmt: skip
     metric: str = option(
-        "auto", RUN, "validation metric that chooses the model; auto: rmse or auc",
+        "auto", RUN, "validation metric that chooses the model (auto: rmse or auc)",
         ("auto", *METRICS["regression"], *METRICS["classification"]),
     )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
@@ -233,9 +233,7 @@ class TableOptions(TrainOptions):
         1, RUN, "cross-validations, each with other folds", at_least=1, at_most=1000
     )
     ensemble: int = option(1, RUN, "models to train and average", at_least=1, at_most=1000)
-    calibration: float = option(
-        0.0, RUN, "share of rows kept aside to calibrate intervals", at_least=0, below=1
-    )
+    calibration: float = option(0.0, RUN, "share of rows for intervals", at_least=0, below=1)
     jobs: int = advanced(
         0, HARDWARE, "members trained side by side; 0: as many as fit the processors",
         at_least=0, at_most=1000,
