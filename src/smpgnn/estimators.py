@@ -168,9 +168,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """The data of a run, of which some rows are for validation, and its settings."""
         import pandas as pd
 
+        from smpgnn.data.columns import read_weights
         from smpgnn.data.pyg import graphs_from_pyg
         from smpgnn.data.targets import parse_targets
-        from smpgnn.data.weights import read_weights
         from smpgnn.training.own_data import molecules, prepare_store
         from smpgnn.training.run_data import SplitTable
 

@@ -125,7 +125,7 @@ def test_given_split() -> None:
     with pytest.raises(InputError, match="row 1: the split is empty"):
         given_split([None, "train"])
     with pytest.raises(InputError, match="line 9: the split is 'x'"):
-        given_split(["train", "x"], place=lambda row: f"line {8 + row}")
+        given_split(pd.Series(["train", "x"], pd.RangeIndex(8, 10, name="line")))
     with pytest.raises(InputError, match=r"the split is '0\.5'"):
         given_split([0.5, "train"])
     with pytest.raises(InputError, match="has no row 'val'"):

@@ -5,17 +5,21 @@ Splits of molecules, by scaffold or cluster, are in `molecule_splits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smpgnn.data.columns import as_column, place, texts_of
 from smpgnn.data.tables import listing
 from smpgnn.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from smpgnn.data.columns import Column
 
 #: An index per row.
 Rows = NDArray[np.int64]
@@ -164,26 +168,18 @@ def group_rows(keys: Iterable[Hashable]) -> Rows:
     return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
-def given_split(
-    values: Sequence[Any],
-    *,
-    source: str = "the split column",
-    place: Callable[[int], str] = lambda row: f"row {row + 1}",
-) -> Split:
-    """The split given by a column: train, val (valid, validation, dev) or test, in any case.
-
-    `place` names the row of a value in messages.
-    """
-    part = np.empty(len(values), dtype=np.int64)
-    for row, value in enumerate(values):
-        name = value.strip().casefold() if isinstance(value, str) else None
-        if name not in _NAMES:
-            known = f"'{shown(value)}'" if name or not _missing(value) else "empty"
+def given_split(values: Column, source: str = "the split column") -> Split:
+    """The split given by a column: train, val (valid, validation, dev) or test, in any case."""
+    column = as_column(values)
+    part = np.empty(len(column), dtype=np.int64)
+    for row, text in enumerate(texts_of(column)):
+        if text.casefold() not in _NAMES:
+            found = f"'{shown(text)}'" if text else "empty"
             raise InputError(
-                f"{source}, {place(row)}: the split is {known}, but must be 'train', 'val' or "
-                "'test'."
+                f"{source}, {place(column, row)}: the split is {found}, but must be 'train', "
+                "'val' or 'test'."
             )
-        part[row] = _NAMES[name]
+        part[row] = _NAMES[text.casefold()]
     split = _split(part)
     for name, rows in zip(PARTS, split, strict=True):
         if rows.numel() == 0:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smpgnn.data.columns import Values, to_numbers
 from smpgnn.errors import InputError
 from smpgnn.pages.run_files import RunFiles
 from smpgnn.training.tasks import Task
@@ -16,8 +17,6 @@ from smpgnn.training.tasks.quantities import Part, parts_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Values = NDArray[np.float64]
 
 #: Columns before those of the targets.
 _LEADING = ("row", "node", "smiles")
@@ -149,16 +148,12 @@ def _target(
 
 def _numbers(frame: pd.DataFrame) -> Values:
     """Cells as numbers; NaN for others, such as bounds."""
-    import pandas as pd
-
-    return np.stack([pd.to_numeric(frame[name], errors="coerce") for name in frame], axis=1)
+    return np.stack([to_numbers(frame[name]) for name in frame], axis=1)
 
 
 def _similarity(run: RunFiles, row: NDArray[np.int64]) -> Values | None:
     if run.similarity is None:
         return None
-    import pandas as pd
-
-    values = pd.to_numeric(run.similarity["similarity"], errors="coerce").to_numpy(np.float64)
+    values = to_numbers(run.similarity["similarity"])
     known = dict(zip(run.similarity["row"].astype(int), values, strict=True))
     return np.array([known[one] for one in row.tolist()])

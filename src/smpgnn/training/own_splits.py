@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from smpgnn.config.options import TableOptions
+from smpgnn.data.columns import place, read_times
 from smpgnn.data.division import Divider
 from smpgnn.data.molecule_splits import GROUPS, molecule_groups, molecule_split
-from smpgnn.data.split_times import read_times
 from smpgnn.data.splits import (
     Rows,
     Split,
@@ -24,7 +24,7 @@ from smpgnn.data.splits import (
     time_split,
 )
 from smpgnn.data.store import GraphStore
-from smpgnn.data.targets import TargetSpec, place
+from smpgnn.data.targets import TargetSpec
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,11 +66,7 @@ def split_rows(
     column, smiles = basis.column, basis.smiles
     if options.split_column:
         assert column is not None
-        split = given_split(
-            column.tolist(),
-            source=f"{basis.source}, column '{options.split_column}'",
-            place=lambda row: place(column, row),
-        )
+        split = given_split(column, f"{basis.source}, column '{options.split_column}'")
         return split, () if smiles is None else overlap(split, smiles)
     fractions, seed = options.split_fractions, options.seed
     if options.split in GROUPS:
@@ -81,11 +77,7 @@ def split_rows(
         notes = _duplicates(groups)
     if options.split == "time":
         assert column is not None
-        times = read_times(
-            column.tolist(),
-            source=f"{basis.source}, column '{options.split_time}'",
-            place=lambda row: place(column, row),
-        )
+        times = read_times(column, f"{basis.source}, column '{options.split_time}'")
         return time_split(times, fractions, seed, groups), notes
     single = targets.task == "classification" and len(targets.names) == 1
     if options.split == "stratified" or (single and store.y is not None):
