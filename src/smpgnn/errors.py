@@ -45,10 +45,14 @@ def quoted(value: Any, most: int = 80) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to `name`, if any is close; hyphens do not count."""
-    bare = {other.strip("-").replace("-", "_"): other for other in known}
-    near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
-    return bare[near[0]] if near else None
+    """The known name most similar to `name`, if any is close; hyphens and case do not count."""
+
+    def bare(text: str) -> str:
+        return text[:100].strip("-").replace("-", "_").casefold()
+
+    by_bare = {bare(other): other for other in reversed([*known])}
+    near = get_close_matches(bare(name), by_bare, n=1, cutoff=0.65)
+    return by_bare[near[0]] if near else None
 
 
 class Terminated(KeyboardInterrupt):

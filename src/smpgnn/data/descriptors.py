@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smpgnn.config.plain import from_plain
 from smpgnn.data.columns import place, texts_of, to_numbers
 from smpgnn.data.long_tables import descriptors_of
 from smpgnn.data.molecule_features import RDKIT
@@ -50,12 +51,7 @@ class Descriptors:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Descriptors:
-        """From the result of `to_dict`; raises `TypeError` for anything else."""
-        for name in ("rdkit", "columns"):
-            values = content.get(name)
-            if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-                raise TypeError(f"source.descriptors.{name} is not a list of names")
-        return cls(tuple(content["rdkit"]), tuple(content["columns"]))
+        return from_plain(cls, content, "source.descriptors")
 
     @classmethod
     def of_source(cls, source: Mapping[str, Any]) -> Descriptors:

@@ -22,11 +22,11 @@ _HALF = re.compile(r"\\u0*d[89a-f]", re.IGNORECASE)
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
 
 
-def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) -> list[RawGraph]:
+def read_files(path: str | Path, *, directed: bool, skip: object = None) -> list[RawGraph]:
     """All graphs of a file, or of all files with a known extension in a folder, sorted by name.
 
-    `directed` applies to edge lists only, which do not specify it; `skip` is a file of the folder
-    that is not a graph.
+    `directed` applies to edge lists only, which do not specify it; `skip` may be a file of the
+    folder that is not a graph.
     """
     path = Path(path)
     files = [path]
@@ -37,7 +37,7 @@ def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) ->
             if file.is_file()
             and file.suffix.lower() in FORMATS
             and not file.name.startswith(".")
-            and (skip is None or not file.samefile(skip))
+            and not (isinstance(skip, str | Path) and file.samefile(skip))
         ]
     if not files:
         raise InputError(
