@@ -123,7 +123,6 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def add_model(group: argparse._ArgumentGroup) -> None:
-    """Add a trained model."""
     group.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
 
 

@@ -11,7 +11,6 @@ from smpgnn.cli.rate import for_table, print_written
 
 
 def add_embed(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "embed",
         help="compute the vectors before the last layer",

@@ -26,7 +26,6 @@ _SD = " (sd over folds)"
 
 
 def add_evaluate(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "evaluate",
         help="compute metrics of a trained model",

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def add_explain(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "explain",
         help="compute what each atom or node contributes to a prediction",

@@ -11,7 +11,6 @@ from smpgnn.cli.interrupts import importing
 
 
 def add_export(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "export",
         help="write a trained model as a file that runs without smpgnn",

@@ -14,7 +14,6 @@ from smpgnn.errors import InputError
 
 
 def add_predict(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "predict",
         help="predict with a trained model",

@@ -17,7 +17,6 @@ _SHORTEST = 16
 
 
 def add_serve(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "serve",
         help="open a page and a JSON interface for a trained model",

@@ -36,7 +36,6 @@ EXAMPLES = {
 
 
 def add_train(verbs: Any) -> None:
-    """Add the verb, its tasks and their options."""
     parser = verbs.add_parser(
         "train",
         help="train a model",
@@ -91,7 +90,6 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, object]:
-    """The settings given on the command line."""
     names = settings(TASKS[arguments.task_name])
     given = {name: value for name, value in vars(arguments).items() if name in names}
     if given.get("path") == "":

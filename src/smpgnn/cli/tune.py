@@ -29,7 +29,6 @@ _ABOUT = (
 
 
 def add_tune(verbs: Any) -> None:
-    """Add the verb, its tasks and their options."""
     parser = verbs.add_parser(
         "tune",
         help="search for good settings",

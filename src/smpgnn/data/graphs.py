@@ -62,24 +62,19 @@ def read_graphs(
     level: Level = "graph",
     task: str = "auto",
     log10: bool = False,
-    node_attributes: Sequence[str] | None = None,
-    edge_attributes: Sequence[str] | None = None,
-    categorical: Sequence[str] = (),
-    directed: bool = False,
     schema: GraphSchema | None = None,
 ) -> GraphTable:
     """Read a file or folder of node-link JSON (.json, .jsonl), GraphML or edge lists.
 
-    Features are node and edge attributes (all, or the given ones); texts and `categorical`
-    attributes are one-hot. Graph targets are columns of the table `labels` or attributes of the
-    graphs. The column graph, file, name or id of `labels` (else its first) contains file names
-    (with or without extension) or the names or numbers of the graphs. With level="node" targets are
-    node attributes, and nodes without them have unknown targets. Without `target` all columns of
-    the table are targets, or the first of the attributes label, y, target and class that exists.
+    Features are all node and edge attributes; texts are one-hot. Graph targets are columns of the
+    table `labels` or attributes of the graphs. The column graph, file, name or id of `labels` (else
+    its first) contains file names (with or without extension) or the names or numbers of the
+    graphs. With level="node" targets are node attributes, and nodes without them have unknown
+    targets. Without `target` all columns of the table are targets, or the first of the attributes
+    label, y, target and class that exists.
 
-    `directed` applies to edge lists, which do not specify it. A `schema` (of the training data)
-    gives the same features and labels, and targets if all graphs have them; then `level`, `target`,
-    `task`, `log10` and the attribute arguments are ignored.
+    A `schema` (of the training data) gives the same features and labels, and targets if all graphs
+    have them; then `level`, `target`, `task` and `log10` are ignored.
     """
     check_level(level)
     if labels is not None and (level if schema is None else schema.level) == "node":
@@ -88,7 +83,7 @@ def read_graphs(
         table_columns(labels)  # report a missing table before reading the folder
     source = str(path) if labels is None else table_name(labels)
     with _shallow(path):
-        graphs = read_files(path, directed=directed, skip=labels)
+        graphs = read_files(path, skip=labels)
         if schema is None:
             wanted = [target] if isinstance(target, str) else target
             frame, names = _target_frame(graphs, level, labels, wanted)
@@ -98,12 +93,8 @@ def read_graphs(
             exclude = names if level == "node" else []
             schema = GraphSchema(
                 level=level,
-                node_attributes=infer_attributes(
-                    graphs, "node", names=node_attributes, exclude=exclude, categorical=categorical
-                ),
-                edge_attributes=infer_attributes(
-                    graphs, "edge", names=edge_attributes, categorical=categorical
-                ),
+                node_attributes=infer_attributes(graphs, "node", exclude),
+                edge_attributes=infer_attributes(graphs, "edge"),
                 targets=None if targets is None else targets.spec,
             )
         else:
@@ -124,7 +115,7 @@ def graph_values(path: str | Path, name: str, *, labels: Table | None = None) ->
     The index says where the value is: on which line of the table or in which graph.
     """
     with _shallow(path):
-        graphs = read_files(path, directed=False, skip=labels)
+        graphs = read_files(path, skip=labels)
         frame, _ = _target_frame(graphs, "graph", labels, [name])
     return frame[name]
 

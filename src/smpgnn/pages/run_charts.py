@@ -254,7 +254,6 @@ def _sample(count: int) -> NDArray[np.int64]:
 
 
 def _limits(values: Values, log: bool) -> tuple[float, float]:
-    """Limits around all values."""
     values = values[values > 0] if log else values
     if not values.size:
         return (0.1, 10.0) if log else (0.0, 1.0)

@@ -107,7 +107,6 @@ def check_same(study: Study, about: Mapping[str, Any], place: str) -> None:
 
 
 def trial_folder(folder: Path, number: int) -> Path:
-    """The run folder of a trial."""
     return folder / "trials" / f"{number:04d}"
 
 
