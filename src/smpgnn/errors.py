@@ -70,6 +70,11 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
+def reason(error: Exception) -> str:
+    """What a library says about damaged content, for a message."""
+    return shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
+
+
 def check_counts(*, at_least: int, **counts: Any) -> None:
     """Refuse counts (of channels or layers) that are not integers or are too small."""
     for name, value in counts.items():

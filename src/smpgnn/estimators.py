@@ -42,11 +42,6 @@ if TYPE_CHECKING:
     from smpgnn.inference.predict import Model
     from smpgnn.training.prepare import Prepared
 
-#: Parameters of the estimators that are settings of a training.
-_EXPLICIT = (
-    "hidden_channels", "num_layers", "dropout", "readout", "epochs", "patience", "batch_size", "lr",
-    "weight_decay", "loss", "class_weight", "metric", "device",
-)  # fmt: skip
 #: Settings that the estimators choose themselves.
 _CHOSEN = (
     "path", "labels", "targets", "task", "level", "split", "split_column", "split_time",
@@ -209,8 +204,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{where}: options has '{name}', which fit chooses: remove it.")
             if name in self.get_params(deep=False):
                 raise InputError(f"{where}: '{name}' is a parameter: move it out of options.")
-        names = {*_EXPLICIT} & {*settings(type(options))}
-        named = {name: value for name in names if (value := getattr(self, name)) is not None}
+        known = {*settings(type(options))} - {*_CHOSEN}
+        parameters = self.get_params(deep=False).items()
+        named = {name: value for name, value in parameters if name in known and value is not None}
         return with_values(options, {"logger": "none", **given, **named, **ours}, where)
 
 

@@ -18,6 +18,7 @@ from smpgnn.errors import InputError, nearest, quoted
 DATA_DIR = "folder of the benchmark data; default: SMPGNN_DATA, else a cache"
 #: Longest list of choices that is shown in place of a value; longer ones go into the help text.
 _LONGEST_CHOICES = 40
+_METAVARS = {int: "N", float: "X", str: "NAME"}
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -192,23 +193,19 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
     arguments: dict[str, Any] = {"dest": setting.name, "default": argparse.SUPPRESS}
     if hint is bool:
         arguments["action"] = argparse.BooleanOptionalAction
-    elif hint in (int, float, str):
-        arguments["type"] = hint
-        arguments["metavar"] = {int: "N", float: "X", str: "NAME"}[hint]
+    else:
+        several = hint not in _METAVARS  # a tuple
+        kind = hint if not several else float if "float" in str(hint) else str
+        arguments |= {"type": kind, "metavar": _METAVARS[kind]}
+        if several:
+            arguments["nargs"] = "+"
         if setting.choices:
             arguments["choices"] = setting.choices
             shown = ",".join(setting.choices)
-            if len(shown) <= _LONGEST_CHOICES:
-                arguments["metavar"] = "{" + shown + "}"
-            else:
+            if several or len(shown) > _LONGEST_CHOICES:
                 text += f": {', '.join(setting.choices)}"
-    else:
-        arguments["nargs"] = "+"
-        arguments["type"] = float if "float" in str(hint) else str
-        arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
-        if setting.choices:
-            arguments["choices"] = setting.choices
-            text += f": {', '.join(setting.choices)}"
+            else:
+                arguments["metavar"] = "{" + shown + "}"
     text += _shown_default(setting.default)
     return group.add_argument(setting.option, help=text.replace("%", "%%"), **arguments)
 

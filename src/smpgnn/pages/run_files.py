@@ -138,11 +138,10 @@ def _reliability(path: Path) -> dict[str, dict[str, list[Bin]]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for line in csv.DictReader(file, strict=True):
+                low, high, rows, *shares = (float(line[entry.name]) for entry in fields(Bin))
                 kinds = found.setdefault(line["target"], {})
-                numbers = [float(line[entry.name]) for entry in fields(Bin)]
-                low, high, rows, probability, observed = numbers
-                one = Bin(low, high, int(rows), probability, observed)
-                kinds.setdefault(line["probabilities"], []).append(one)
+                bins = kinds.setdefault(line["probabilities"], [])
+                bins.append(Bin(low, high, int(rows), *shares))
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise InputError(
             f"{path}: was changed or damaged: write it again with --resume."
