@@ -72,21 +72,21 @@ def add_train(verbs: Any) -> None:
         task.set_defaults(parser=task)
 
 
-def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
-    """The options: defaults, overridden by preset, then config file, then command line."""
-    options = TASKS[arguments.task_name]()
+def chosen_options(arguments: argparse.Namespace) -> tuple[TrainOptions, set[str]]:
+    """Defaults, overridden by preset, then config file, then command line; and what these name."""
+    task = arguments.task_name
+    options, named = TASKS[task](), set[str]()
     if getattr(arguments, "preset", None):
-        options = paper_preset(options)
+        options, named = paper_preset(options), {*PAPER[task]}
     if arguments.config is not None:
         values = read_config(arguments.config)
-        task = values.pop("task_type", arguments.task_name)
-        if task != arguments.task_name:
-            raise InputError(
-                f"{arguments.config}: is for 'train {task}', not for 'train {arguments.task_name}'."
-            )
-        options = with_values(options, values, arguments.config)
+        other = values.pop("task_type", task)
+        if other != task:
+            raise InputError(f"{arguments.config}: is for 'train {other}', not for 'train {task}'.")
+        options, named = with_values(options, values, arguments.config), named | {*values}
     given = given_options(arguments)
-    return with_values(options, given, "smpgnn train")
+    named = (named | {*given}) & {*settings(TASKS[task])}
+    return with_values(options, given, "smpgnn train"), named
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, object]:
@@ -95,14 +95,6 @@ def given_options(arguments: argparse.Namespace) -> dict[str, object]:
     if given.get("path") == "":
         del given["path"]
     return given
-
-
-def named_options(arguments: argparse.Namespace) -> set[str]:
-    """The names of the settings given by preset, config file or command line."""
-    preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
-    config = read_config(arguments.config) if arguments.config is not None else {}
-    named = {*preset, *config, *given_options(arguments)}
-    return named & set(settings(TASKS[arguments.task_name]))
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -114,7 +106,7 @@ def train(arguments: argparse.Namespace) -> int:
 
     if arguments.task_name is None:
         raise InputError(f"smpgnn train: name a task ({', '.join(TASKS)}).")
-    options = chosen_options(arguments)
+    options, named = chosen_options(arguments)
     members(options)  # refuses settings that contradict each other
     if arguments.print_config:
         print(to_yaml(options), end="")
@@ -122,12 +114,12 @@ def train(arguments: argparse.Namespace) -> int:
     check_environment()
     first = first_process()
     if arguments.resume:
-        options = resumed_options(options, named_options(arguments))
+        options = resumed_options(options, named)
     else:
         if getattr(options, "from_run", ""):
             with importing():
                 from smpgnn.training.start import with_start
-            options = with_start(options, named_options(arguments))
+            options = with_start(options, named)
         if not options.output:
             options = replace(options, output=default_output(options))
         if first:

@@ -64,7 +64,7 @@ def tune(arguments: argparse.Namespace) -> int:
     plan = TuneOptions(
         **{name: value for name, value in vars(arguments).items() if name in settings(TuneOptions)}
     )
-    options = chosen_options(arguments)
+    options, _ = chosen_options(arguments)
     with importing():
         from smpgnn.tuning.search import default_folder, tune_run
 
