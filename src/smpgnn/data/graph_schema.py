@@ -121,28 +121,27 @@ def _values(graphs: Sequence[RawGraph], part: Part, name: str) -> Iterator[tuple
 
 
 def _infer(graphs: Sequence[RawGraph], part: Part, name: str) -> Attribute:
-    kind: str | None = None
-    width = 1
+    kind, width = "", 1
     categories: set[str] = set()
     for graph, value in _values(graphs, part, name):
-        own = "category" if isinstance(value, str) else "number"
+        own, size = "number", 1
         if isinstance(value, list | tuple):
             own, size = "vector", len(value)
-            if size == 0:
-                raise _differs(graph, part, name, "an empty list")
-            if kind == "vector" and size != width:
-                raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
-            width = size
-        if kind is not None and own != kind:
-            raise _differs(graph, part, name, f"a {own}, but elsewhere a {kind}")
-        kind = own
-        if own == "category":
+        elif isinstance(value, str):
+            own = "category"
             categories.add(_category(value))
-            if len(categories) > MAX_CATEGORIES:
-                raise InputError(
-                    f"The {part} attribute '{name}' has more than {MAX_CATEGORIES} different "
-                    "texts, too many for one-hot encoding: remove it."
-                )
+        kind, width = (kind, width) if kind else (own, size)
+        if size == 0:
+            raise _differs(graph, part, name, "an empty list")
+        if own != kind:
+            raise _differs(graph, part, name, f"a {own}, but elsewhere a {kind}")
+        if size != width:
+            raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
+        if len(categories) > MAX_CATEGORIES:
+            raise InputError(
+                f"The {part} attribute '{name}' has more than {MAX_CATEGORIES} different texts, "
+                "too many for one-hot encoding: remove it."
+            )
     if kind == "category":
         return Attribute(name, "category", len(categories), tuple(sorted(categories, key=_order)))
     return Attribute(name, "vector" if kind == "vector" else "number", width)
