@@ -64,7 +64,6 @@ def evaluate(arguments: argparse.Namespace) -> int:
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: applies only to your own data: name them with --data.")
     model = load(arguments.run, arguments.device)
-    beside: dict[str, dict[str, float]] = {}
     if data:
         metrics, notes = evaluate_file(model, data, **table)
         for note in notes:
@@ -72,18 +71,17 @@ def evaluate(arguments: argparse.Namespace) -> int:
     else:
         metrics = _evaluate_test_split(model, arguments)
     sd = {name.removesuffix(_SD): metrics[name] for name in metrics if name.endswith(_SD)}
+    where = data or "test split"
+    rows = {"held-out folds, mean": metrics, "held-out folds, sd": sd} if sd else {where: metrics}
     if not data:
-        beside = _baseline(arguments.run, "held-out folds" if sd else "test split")
+        rows |= _baseline(arguments.run, "held-out folds" if sd else where)
     if arguments.json:
         print(json.dumps(metrics, indent=1))
-    elif sd:
-        rows = {"held-out folds, mean": metrics, "held-out folds, sd": sd}
-        print(metrics_table(model.task, {**rows, **beside}))
     elif model.task.metric_names:
-        print(metrics_table(model.task, {data or "test split": metrics, **beside}))
+        print(metrics_table(model.task, rows))
     else:
         values = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        print(f"{data or 'test split'}: {values}")
+        print(f"{where}: {values}")
     return 0
 
 

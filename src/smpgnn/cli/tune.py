@@ -13,7 +13,7 @@ from smpgnn.cli.interrupts import importing
 from smpgnn.cli.train import chosen_options, given_options
 from smpgnn.config.options import TASKS
 from smpgnn.config.setting import RUN
-from smpgnn.config.settings import settings
+from smpgnn.config.settings import settings, with_values
 from smpgnn.config.tuning import SPACE, TuneOptions
 from smpgnn.errors import InputError, Terminated
 
@@ -61,9 +61,9 @@ def tune(arguments: argparse.Namespace) -> int:
         raise InputError(f"smpgnn tune: name a task ({', '.join(EXAMPLES)}).")
     if importlib.util.find_spec("optuna") is None:
         raise InputError("smpgnn tune: needs Optuna: pip install 'smpgnn[tune]'.")
-    plan = TuneOptions(
-        **{name: value for name, value in vars(arguments).items() if name in settings(TuneOptions)}
-    )
+    known = settings(TuneOptions)
+    wanted = {name: value for name, value in vars(arguments).items() if name in known}
+    plan = with_values(TuneOptions(), wanted, "smpgnn tune")
     options, _ = chosen_options(arguments)
     with importing():
         from smpgnn.tuning.search import default_folder, tune_run
