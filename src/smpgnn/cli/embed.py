@@ -16,7 +16,7 @@ def add_embed(verbs: Any) -> None:
         help="compute the vectors before the last layer",
         description="Compute an embedding of each molecule, graph or node: the vector before the "
         "last linear layer of the network. The output has a row for every input row.",
-        epilog="examples:\n  smpgnn embed runs/logS molecules.csv -o embeddings.parquet",
+        epilog="example:\n  smpgnn embed runs/logS molecules.csv -o embeddings.parquet",
     )
     add_inputs(parser)
     add_output(parser, "Parquet or CSV file to write")

@@ -22,9 +22,9 @@ EXAMPLES = {
     "graphs": "smpgnn tune graphs my_graphs/ --labels labels.csv --targets class --trials 30",
 }
 _ABOUT = (
-    "Search for settings with a good validation metric. The same command continues a search, and "
-    "may run in several processes at once. Settings on the command line are fixed, all others are "
-    "searched from those of --config or the defaults on. Test rows are not used."
+    "Search for settings with a good validation metric. Run the same command again to continue a "
+    "search, or in several processes to share it. Settings on the command line are fixed; the "
+    "first trial takes the others from --config or the defaults. Test rows are not used."
 )
 
 
