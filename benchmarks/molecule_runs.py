@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from smpgnn.data.molecule_splits import molecule_groups, scaffold_split
+from smpgnn.data.molecule_splits import molecule_groups, molecule_split
 from smpgnn.data.splits import PARTS, random_split
 from smpgnn.errors import InputError
 from smpgnn.training.run_folder import RunFolder
@@ -65,7 +65,7 @@ def split_table(name: str, split: str) -> pd.DataFrame:
     if kind == "random":
         parts = random_split(len(frame), seed=int(seed), groups=molecule_groups(smiles)[0])
     else:
-        parts = scaffold_split(smiles, seed=int(seed))
+        parts = molecule_split("scaffold", smiles, seed=int(seed))
     for part, rows in zip(PARTS, parts, strict=True):
         frame.loc[rows.numpy(), "split"] = part
     return frame[[about.smiles, about.target, "split"]]

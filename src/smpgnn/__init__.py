@@ -24,68 +24,36 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "MPNN", "SMP", "AddIdentifiers", "CapturedStep", "ContextIndex", "DefaultSMPLayer",
+    "FastSMPLayer", "GraphExtractor", "InputError", "LayerOptions", "LocalContext", "Model",
+    "MultiTaskMPNN", "MultiTaskSMP", "NetworkOptions", "NodeExtractor", "SMPClassifier", "SMPLayer",
+    "SMPRegressor", "SetLinear", "TargetLoader", "Topology", "context_index", "eager_calls", "load",
+    "report", "train", "tune",
+]  # fmt: skip
+
 # Names are loaded when first used: `import smpgnn` itself stays quick, and so does `smpgnn --help`.
 _HOME = {
-    "AddIdentifiers": "contexts.transforms",
-    "CapturedStep": "capture.step",
-    "ContextIndex": "contexts.index",
-    "DefaultSMPLayer": "layers",
-    "FastSMPLayer": "layers",
-    "GraphExtractor": "pooling",
-    "InputError": "errors",
-    "LayerOptions": "config.network",
-    "LocalContext": "contexts.context",
-    "Model": "inference.predict",
-    "MPNN": "models",
-    "MultiTaskMPNN": "models",
-    "MultiTaskSMP": "models",
-    "NetworkOptions": "config.network",
-    "NodeExtractor": "pooling",
-    "SMP": "models",
-    "SMPClassifier": "estimators",
-    "SMPLayer": "layers",
-    "SMPRegressor": "estimators",
-    "SetLinear": "layers",
-    "TargetLoader": "contexts.target_nodes",
-    "Topology": "contexts.topology",
-    "context_index": "contexts.transforms",
-    "eager_calls": "capture.pause",
-    "load": "inference.predict",
-    "report": "api",
-    "train": "api",
-    "tune": "api",
+    name: module
+    for module, names in {
+        "api": "report train tune",
+        "capture.pause": "eager_calls",
+        "capture.step": "CapturedStep",
+        "config.network": "LayerOptions NetworkOptions",
+        "contexts.context": "LocalContext",
+        "contexts.index": "ContextIndex",
+        "contexts.target_nodes": "TargetLoader",
+        "contexts.topology": "Topology",
+        "contexts.transforms": "AddIdentifiers context_index",
+        "errors": "InputError",
+        "estimators": "SMPClassifier SMPRegressor",
+        "inference.predict": "Model load",
+        "layers": "DefaultSMPLayer FastSMPLayer SetLinear SMPLayer",
+        "models": "MPNN SMP MultiTaskMPNN MultiTaskSMP",
+        "pooling": "GraphExtractor NodeExtractor",
+    }.items()
+    for name in names.split()
 }
-
-__all__ = [
-    "MPNN",
-    "SMP",
-    "AddIdentifiers",
-    "CapturedStep",
-    "ContextIndex",
-    "DefaultSMPLayer",
-    "FastSMPLayer",
-    "GraphExtractor",
-    "InputError",
-    "LayerOptions",
-    "LocalContext",
-    "Model",
-    "MultiTaskMPNN",
-    "MultiTaskSMP",
-    "NetworkOptions",
-    "NodeExtractor",
-    "SMPClassifier",
-    "SMPLayer",
-    "SMPRegressor",
-    "SetLinear",
-    "TargetLoader",
-    "Topology",
-    "context_index",
-    "eager_calls",
-    "load",
-    "report",
-    "train",
-    "tune",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -45,10 +45,14 @@ def quoted(value: Any, most: int = 80) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to `name`, if any is close; hyphens do not count."""
-    bare = {other.strip("-").replace("-", "_"): other for other in known}
-    near = get_close_matches(name[:100].strip("-").replace("-", "_"), bare, n=1, cutoff=0.65)
-    return bare[near[0]] if near else None
+    """The known name most similar to `name`, if any is close; hyphens and case do not count."""
+
+    def bare(text: str) -> str:
+        return text[:100].strip("-").replace("-", "_").casefold()
+
+    by_bare = {bare(other): other for other in reversed([*known])}
+    near = get_close_matches(bare(name), by_bare, n=1, cutoff=0.65)
+    return by_bare[near[0]] if near else None
 
 
 class Terminated(KeyboardInterrupt):
@@ -64,6 +68,11 @@ def shown(value: object, limit: int = 60) -> str:
     """A value from a file as a message shows it: on one line, truncated after `limit`."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def reason(error: Exception) -> str:
+    """What a library says about damaged content, for a message."""
+    return shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
 
 
 def check_counts(*, at_least: int, **counts: Any) -> None:

@@ -8,7 +8,7 @@ ours but its reader.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -42,11 +42,6 @@ if TYPE_CHECKING:
     from smpgnn.inference.predict import Model
     from smpgnn.training.prepare import Prepared
 
-#: Parameters of the estimators that are settings of a training.
-_EXPLICIT = (
-    "hidden_channels", "num_layers", "dropout", "readout", "epochs", "patience", "batch_size", "lr",
-    "weight_decay", "loss", "class_weight", "metric", "device",
-)  # fmt: skip
 #: Settings that the estimators choose themselves.
 _CHOSEN = (
     "path", "labels", "targets", "task", "level", "split", "split_column", "split_time",
@@ -54,6 +49,7 @@ _CHOSEN = (
 )  # fmt: skip
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share; None stands for the default of `smpgnn train`.
 
@@ -70,46 +66,24 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     _task: ClassVar[str]
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int | None = None,
-        num_layers: int | None = None,
-        dropout: float | None = None,
-        readout: str | None = None,
-        epochs: int | None = None,
-        patience: int | None = None,
-        batch_size: int | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        loss: str | None = None,
-        class_weight: str | None = None,
-        metric: str | None = None,
-        device: str | None = None,
-        options: dict[str, Any] | None = None,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-        output: str | Path | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.num_layers = num_layers
-        self.dropout = dropout
-        self.readout = readout
-        self.epochs = epochs
-        self.patience = patience
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.loss = loss
-        self.class_weight = class_weight
-        self.metric = metric
-        self.device = device
-        self.options = options
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.output = output
-        self.verbose = verbose
+    hidden_channels: int | None = None
+    num_layers: int | None = None
+    dropout: float | None = None
+    readout: str | None = None
+    epochs: int | None = None
+    patience: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    weight_decay: float | None = None
+    loss: str | None = None
+    class_weight: str | None = None
+    metric: str | None = None
+    device: str | None = None
+    options: dict[str, Any] | None = None
+    validation_fraction: float = 0.1
+    random_state: Any = None
+    output: str | Path | None = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on SMILES or graphs X and targets y [n] or [n, T]; NaN in y is unknown.
@@ -189,9 +163,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """The data of a run, of which some rows are for validation, and its settings."""
         import pandas as pd
 
+        from smpgnn.data.columns import read_weights
         from smpgnn.data.pyg import graphs_from_pyg
         from smpgnn.data.targets import parse_targets
-        from smpgnn.data.weights import read_weights
         from smpgnn.training.own_data import molecules, prepare_store
         from smpgnn.training.run_data import SplitTable
 
@@ -230,8 +204,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{where}: options has '{name}', which fit chooses: remove it.")
             if name in self.get_params(deep=False):
                 raise InputError(f"{where}: '{name}' is a parameter: move it out of options.")
-        names = {*_EXPLICIT} & {*settings(type(options))}
-        named = {name: value for name in names if (value := getattr(self, name)) is not None}
+        known = {*settings(type(options))} - {*_CHOSEN}
+        parameters = self.get_params(deep=False).items()
+        named = {name: value for name, value in parameters if name in known and value is not None}
         return with_values(options, {"logger": "none", **given, **named, **ours}, where)
 
 

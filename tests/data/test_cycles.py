@@ -17,7 +17,6 @@ from smpgnn.data.cycles import (
     Balance,
     cycle_graphs,
     cycle_splits,
-    ood_splits,
 )
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
@@ -166,7 +165,7 @@ def test_splits_are_drawn_separately_and_have_the_sizes_of_the_paper() -> None:
 
 @pytest.mark.parametrize("k", CYCLE_SIZES)
 def test_out_of_distribution_splits_are_those_of_three_cells(k: int) -> None:
-    splits = ood_splits(k, seed=2, train=60, val=20, test=40)
+    splits = cycle_splits(k, None, seed=2, train=60, val=20, test=40)
     for name, n in zip(("train", "val", "test"), OOD_SIZES[k], strict=True):
         cell = cycle_splits(k, n, seed=2, train=60, val=20, test=40)
         assert equal(getattr(splits, name), getattr(cell, name))
@@ -247,7 +246,7 @@ def test_few_graphs_are_discarded(
     ("call", "message"),
     [
         (lambda: cycle_graphs(5, 12, 10, seed=0), r"k is 5.*\(4, 6, 8\)"),
-        (lambda: ood_splits(10, seed=0), r"k is 10.*\(4, 6, 8\)"),
+        (lambda: cycle_splits(10, None, seed=0), r"k is 10.*\(4, 6, 8\)"),
         (lambda: cycle_graphs(4, 56, 10, seed=0), r"n is 56.*k=4.*\(12, 20, 28, 36\)"),
         (
             lambda: cycle_splits(4, 12, balance="even", seed=0),

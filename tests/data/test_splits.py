@@ -11,7 +11,7 @@ import torch
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from smpgnn.data.molecule_splits import scaffold_split
+from smpgnn.data.molecule_splits import molecule_split
 from smpgnn.data.splits import Split, given_split, random_split, stratified_split
 from smpgnn.errors import InputError
 
@@ -85,7 +85,7 @@ def test_scaffold_split_keeps_scaffolds_together(rows: list[tuple[str, int]], se
     pytest.importorskip("rdkit")
     smiles = ["C" * size + ring for ring, size in rows]
     try:
-        split = scaffold_split(smiles, (0.6, 0.2, 0.2), seed)
+        split = molecule_split("scaffold", smiles, (0.6, 0.2, 0.2), seed)
     except InputError:
         reject()  # too few scaffolds for three parts
     assert_partition(split, len(smiles))
@@ -100,10 +100,10 @@ def test_largest_scaffolds_go_to_train() -> None:
     smiles = ["C" * k + "c1ccccc1" for k in range(1, 9)] + ["CC1CC1", "CCC1CC1"]
     smiles += ["C1CCNC1", "CCO"]
     for seed in range(5):
-        split = scaffold_split(smiles, (0.7, 0.15, 0.15), seed)
+        split = molecule_split("scaffold", smiles, (0.7, 0.15, 0.15), seed)
         assert split.train.tolist() == list(range(8))
         assert_partition(split, len(smiles))
-    one, other = (scaffold_split(smiles, (0.7, 0.15, 0.15), seed) for seed in (3, 3))
+    one, other = (molecule_split("scaffold", smiles, (0.7, 0.15, 0.15), seed) for seed in (3, 3))
     assert torch.equal(one.test, other.test)
 
 
@@ -112,9 +112,9 @@ def test_scaffolds_ignore_stereo_and_refuse_bad_rows() -> None:
     with pytest.raises(
         InputError, match="3 molecules with 1 scaffolds leave the split 'val' empty"
     ):
-        scaffold_split(["C[C@H]1CCCO1", "C[C@@H]1CCCO1", "C1CCCO1"])
+        molecule_split("scaffold", ["C[C@H]1CCCO1", "C[C@@H]1CCCO1", "C1CCCO1"])
     with pytest.raises(InputError, match="Row 2 cannot be split because the text is not a SMILES"):
-        scaffold_split(["C", "C1CC", "O"])
+        molecule_split("scaffold", ["C", "C1CC", "O"])
 
 
 def test_given_split() -> None:
@@ -125,7 +125,7 @@ def test_given_split() -> None:
     with pytest.raises(InputError, match="row 1: the split is empty"):
         given_split([None, "train"])
     with pytest.raises(InputError, match="line 9: the split is 'x'"):
-        given_split(["train", "x"], place=lambda row: f"line {8 + row}")
+        given_split(pd.Series(["train", "x"], pd.RangeIndex(8, 10, name="line")))
     with pytest.raises(InputError, match=r"the split is '0\.5'"):
         given_split([0.5, "train"])
     with pytest.raises(InputError, match="has no row 'val'"):

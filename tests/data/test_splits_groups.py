@@ -12,7 +12,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smpgnn.data.split_times import read_times
+from smpgnn.data.columns import read_times
 from smpgnn.data.splits import (
     Rows,
     Split,

@@ -12,9 +12,8 @@ from smpgnn.data import molecule_splits
 from smpgnn.data.molecule_features import morgan_bits
 from smpgnn.data.molecule_splits import (
     butina_clusters,
-    butina_split,
     molecule_groups,
-    scaffold_split,
+    molecule_split,
 )
 from smpgnn.data.splits import Split
 from smpgnn.errors import InputError
@@ -47,19 +46,20 @@ def test_scaffold_splits_are_seeded_and_disjoint(seed: int) -> None:
     from rdkit import Chem
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
-    split = scaffold_split(SMILES, (0.6, 0.2, 0.2), seed)
+    split = molecule_split("scaffold", SMILES, (0.6, 0.2, 0.2), seed)
     scaffolds = [
         MurckoScaffold.MurckoScaffoldSmiles(mol=Chem.MolFromSmiles(text))  # type: ignore[no-untyped-call]
         for text in SMILES
     ]
     assert_apart(sides(split, scaffolds))
-    again = scaffold_split(SMILES, (0.6, 0.2, 0.2), seed)
+    again = molecule_split("scaffold", SMILES, (0.6, 0.2, 0.2), seed)
     assert all(torch.equal(one, other) for one, other in zip(split, again, strict=True))
 
 
 def test_the_seed_changes_a_scaffold_split() -> None:
     tests = {
-        tuple(scaffold_split(SMILES, (0.6, 0.2, 0.2), seed).test.tolist()) for seed in range(9)
+        tuple(molecule_split("scaffold", SMILES, (0.6, 0.2, 0.2), seed).test.tolist())
+        for seed in range(9)
     }
     assert len(tests) > 3
 
@@ -86,7 +86,7 @@ def test_clusters_are_those_of_rdkit(cutoff: float, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("seed", range(3))
 def test_butina_split_keeps_clusters_and_molecules_together(seed: int) -> None:
     smiles = [*SMILES, *(text[::-1] for text in ("CCO", "OCCN")), "C(O)C", "OCC"]
-    split = butina_split(smiles, (0.6, 0.2, 0.2), seed)
+    split = molecule_split("butina", smiles, (0.6, 0.2, 0.2), seed)
     molecule, first = molecule_groups(smiles)
     assert_apart(sides(split, [str(number) for number in molecule]))
     clusters = butina_clusters(morgan_bits(first), molecule_splits.BUTINA_CUTOFF)
@@ -96,5 +96,5 @@ def test_butina_split_keeps_clusters_and_molecules_together(seed: int) -> None:
 def test_large_tables_are_not_clustered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(molecule_splits, "MAX_BUTINA", 20)
     with pytest.raises(InputError, match="at most 20 different molecules, not 49: use --split sc"):
-        butina_split(SMILES)
-    assert sum(part.numel() for part in butina_split(SMILES[:14] * 5)) == 70
+        molecule_split("butina", SMILES)
+    assert sum(part.numel() for part in molecule_split("butina", SMILES[:14] * 5)) == 70

@@ -336,12 +336,11 @@ def test_bounds_of_graphs(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_text(text)
     labels = pd.DataFrame({"graph": range(6), "y": ["1.5", ">2", "3", "<1", "5", "6"]})
     labels.to_csv(tmp_path / "labels.csv", index=False)
-    table = read_graphs(tmp_path / "g.jsonl", labels=tmp_path / "labels.csv", target="y",
-                        node_attributes=["v"])  # fmt: skip
+    table = read_graphs(tmp_path / "g.jsonl", labels=tmp_path / "labels.csv", target="y")
     assert table.store.side is not None
     assert table.store.side[:, 0].tolist() == [0, 1, 0, -1, 0, 0]
     again = read_graphs(tmp_path / "g.jsonl", labels=tmp_path / "labels.csv", schema=table.schema)
     assert again.store.side is not None
     assert torch.equal(again.store.side, table.store.side)
     with pytest.raises(InputError, match="target 'w' has bounds such as '>5', which only targets"):
-        read_graphs(tmp_path / "g.jsonl", target="w", level="node", node_attributes=["v"])
+        read_graphs(tmp_path / "g.jsonl", target="w", level="node")

@@ -18,6 +18,7 @@ from smpgnn.errors import InputError, nearest, quoted
 DATA_DIR = "folder of the benchmark data; default: SMPGNN_DATA, else a cache"
 #: Longest list of choices that is shown in place of a value; longer ones go into the help text.
 _LONGEST_CHOICES = 40
+_METAVARS = {int: "N", float: "X", str: "NAME"}
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -122,10 +123,34 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def add_model(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
+
+
+def add_inputs(parser: Parser, more: str = "", **several: Any) -> None:
+    """Add a model and the data to apply it to; `nargs` says that there may be several tables."""
+    data = parser.add_argument_group("model and data")
+    add_model(data)
+    text = f"table, SDF or Mol file, or graphs{more}"
+    data.add_argument("data", metavar="DATA", help=text, **several)
+    add_table_format(data)
+
+
 def add_table_format(group: argparse._ArgumentGroup) -> None:
     """Add the options that say how to read a table of SMILES."""
-    group.add_argument("--smiles-column", metavar="NAME", help="default: as in training")
-    group.add_argument("--separator", metavar="CHAR", help="of a CSV file; default: detected")
+    group.add_argument(
+        "--smiles-column", metavar="NAME", help="column of the SMILES; default: as in training"
+    )
+    group.add_argument(
+        "--separator", metavar="CHAR", help="separator of a CSV file; default: detected"
+    )
+
+
+def add_output(parser: Parser, help: str) -> argparse._ArgumentGroup:
+    """Add --output in a group, and return the group."""
+    group = parser.add_argument_group("output")
+    group.add_argument("-o", "--output", metavar="FILE", required=True, help=help)
+    return group
 
 
 def add_device(parser: Parser) -> argparse._ArgumentGroup:
@@ -168,23 +193,19 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> argparse.Action:
     arguments: dict[str, Any] = {"dest": setting.name, "default": argparse.SUPPRESS}
     if hint is bool:
         arguments["action"] = argparse.BooleanOptionalAction
-    elif hint in (int, float, str):
-        arguments["type"] = hint
-        arguments["metavar"] = {int: "N", float: "X", str: "NAME"}[hint]
+    else:
+        several = hint not in _METAVARS  # a tuple
+        kind = hint if not several else float if "float" in str(hint) else str
+        arguments |= {"type": kind, "metavar": _METAVARS[kind]}
+        if several:
+            arguments["nargs"] = "+"
         if setting.choices:
             arguments["choices"] = setting.choices
             shown = ",".join(setting.choices)
-            if len(shown) <= _LONGEST_CHOICES:
-                arguments["metavar"] = "{" + shown + "}"
-            else:
+            if several or len(shown) > _LONGEST_CHOICES:
                 text += f": {', '.join(setting.choices)}"
-    else:
-        arguments["nargs"] = "+"
-        arguments["type"] = float if "float" in str(hint) else str
-        arguments["metavar"] = "X" if "float" in str(hint) else "NAME"
-        if setting.choices:
-            arguments["choices"] = setting.choices
-            text += f": {', '.join(setting.choices)}"
+            else:
+                arguments["metavar"] = "{" + shown + "}"
     text += _shown_default(setting.default)
     return group.add_argument(setting.option, help=text.replace("%", "%%"), **arguments)
 

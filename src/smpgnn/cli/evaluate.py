@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.cli.arguments import DATA_DIR, add_device, add_table_format
+from smpgnn.cli.arguments import DATA_DIR, add_device, add_model, add_table_format
 from smpgnn.cli.interrupts import importing
 from smpgnn.cli.metrics_table import metrics_table
-from smpgnn.cli.predict import add_model
 from smpgnn.cli.trust import add_trust_pickle, import_trusted
 from smpgnn.config.options import TableOptions, ZincOptions
 from smpgnn.errors import InputError
@@ -27,7 +26,6 @@ _SD = " (sd over folds)"
 
 
 def add_evaluate(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "evaluate",
         help="compute metrics of a trained model",
@@ -37,10 +35,9 @@ def add_evaluate(verbs: Any) -> None:
     )
     data = parser.add_argument_group("model and data")
     add_model(data)
-    data.add_argument("positional", metavar="DATA", nargs="?", help="same as --data")
-    data.add_argument(
-        "--data", metavar="DATA", help="table or graphs with targets; default: the test split"
-    )
+    text = "table or graphs with targets; default: the test split"
+    data.add_argument("positional", metavar="DATA", nargs="?", help=text)
+    data.add_argument("--data", metavar="DATA", help="the same as an option")
     data.add_argument("--labels", metavar="FILE", help="table of targets for a folder of graphs")
     add_table_format(data)
     data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
@@ -67,7 +64,6 @@ def evaluate(arguments: argparse.Namespace) -> int:
             option = "--" + name.replace("_", "-")
             raise InputError(f"{option}: applies only to your own data: name them with --data.")
     model = load(arguments.run, arguments.device)
-    beside: dict[str, dict[str, float]] = {}
     if data:
         metrics, notes = evaluate_file(model, data, **table)
         for note in notes:
@@ -75,18 +71,17 @@ def evaluate(arguments: argparse.Namespace) -> int:
     else:
         metrics = _evaluate_test_split(model, arguments)
     sd = {name.removesuffix(_SD): metrics[name] for name in metrics if name.endswith(_SD)}
+    where = data or "test split"
+    rows = {"held-out folds, mean": metrics, "held-out folds, sd": sd} if sd else {where: metrics}
     if not data:
-        beside = _baseline(arguments.run, "held-out folds" if sd else "test split")
+        rows |= _baseline(arguments.run, "held-out folds" if sd else where)
     if arguments.json:
         print(json.dumps(metrics, indent=1))
-    elif sd:
-        rows = {"held-out folds, mean": metrics, "held-out folds, sd": sd}
-        print(metrics_table(model.task, {**rows, **beside}))
     elif model.task.metric_names:
-        print(metrics_table(model.task, {data or "test split": metrics, **beside}))
+        print(metrics_table(model.task, rows))
     else:
         values = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        print(f"{data or 'test split'}: {values}")
+        print(f"{where}: {values}")
     return 0
 
 

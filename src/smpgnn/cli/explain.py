@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.cli.arguments import add_device, whole_number
+from smpgnn.cli.arguments import add_device, add_inputs, add_output, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.predict import add_inputs
-from smpgnn.cli.rate import show_rate
+from smpgnn.cli.rate import for_table, show_rate
 from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def add_explain(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "explain",
         help="compute what each atom or node contributes to a prediction",
@@ -30,8 +28,7 @@ def add_explain(verbs: Any) -> None:
         "  smpgnn explain zinc molecules.csv -o atoms.csv",
     )
     add_inputs(parser)
-    add = parser.add_argument_group("output").add_argument
-    add("-o", "--output", metavar="FILE", required=True, help="CSV file to write")
+    add = add_output(parser, "CSV file to write").add_argument
     add("--figures", metavar="DIR", help="folder for drawings of the molecules, atoms coloured")
     add(
         "--steps",
@@ -46,39 +43,27 @@ def add_explain(verbs: Any) -> None:
 
 def explain(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.data.tables import existing_file
         from smpgnn.inference.explain import explained
         from smpgnn.inference.explain_tables import explain_graphs, explain_table
         from smpgnn.inference.predict import load
 
     model = load(arguments.run, arguments.device)
+    files, figures = (arguments.data, arguments.output), arguments.figures
     if model.reads_smiles:
-        if arguments.figures and Path(arguments.figures).is_file():
-            raise InputError(f"--figures {arguments.figures}: is a file: give a folder.")
-        existing_file(arguments.data)
-        written = explain_table(
-            model,
-            arguments.data,
-            arguments.output,
-            smiles_column=arguments.smiles_column,
-            separator=arguments.separator,
-            steps=arguments.steps,
-            draw=_drawer(arguments.figures, explained(model.task).score_names()),
-            progress=show_rate("rows"),
-        )
+        what = "molecules"
+        if figures and Path(figures).is_file():
+            raise InputError(f"--figures {figures}: is a file: give a folder.")
+        draw = _drawer(figures, explained(model.task).score_names())
+        table = for_table(arguments)
+        written = explain_table(model, *files, steps=arguments.steps, draw=draw, **table)
     else:
-        if arguments.figures:
+        what = "graphs"
+        if figures:
             raise InputError(
                 "--figures: this model takes graphs, but only molecules can be drawn: leave it out."
             )
-        written = explain_graphs(
-            model,
-            arguments.data,
-            arguments.output,
-            steps=arguments.steps,
-            progress=show_rate("graphs"),
-        )
-    what = "molecules" if model.reads_smiles else "graphs"
+        progress = show_rate(what)
+        written = explain_graphs(model, *files, steps=arguments.steps, progress=progress)
     print(f"{written.rows - written.failed} {what} explained in {arguments.output}")
     if written.failed:
         others = "other has" if written.failed == 1 else "others have"

@@ -6,12 +6,11 @@ import argparse
 import sys
 from typing import Any
 
+from smpgnn.cli.arguments import add_model, add_output
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.predict import add_model
 
 
 def add_export(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "export",
         help="write a trained model as a file that runs without smpgnn",
@@ -22,10 +21,7 @@ def add_export(verbs: Any) -> None:
         "  smpgnn export runs/logS -o model.onnx",
     )
     add_model(parser.add_argument_group("model"))
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="file to write: .pt2 or .onnx"
-    )
+    add_output(parser, "file to write: .pt2 or .onnx")
     parser.add_argument_group("hardware").add_argument(
         "--device",
         choices=("cpu", "cuda"),

@@ -18,7 +18,6 @@ from smpgnn.pretrained import NAMES, shipped
 
 
 def add_info(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "info",
         help="describe a run, model or data set",

@@ -29,7 +29,6 @@ from smpgnn.threads import short_waits
 
 
 def build_parser() -> Parser:
-    """The parser of all verbs and their options."""
     parser = Parser(
         prog="smpgnn",
         description="Train, evaluate, apply and explain structural message-passing networks.",

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from smpgnn.cli.arguments import Parser, add_device, add_table_format, whole_number
+from smpgnn.cli.arguments import add_device, add_inputs, add_output, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.rate import show_rate
+from smpgnn.cli.rate import for_table, print_written, show_rate
 from smpgnn.errors import InputError
 
 
 def add_predict(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "predict",
         help="predict with a trained model",
@@ -23,15 +22,11 @@ def add_predict(verbs: Any) -> None:
         epilog="examples:\n  smpgnn predict runs/logS molecules.csv -o predictions.csv\n"
         "  smpgnn predict runs/logS 'in/*.parquet' -o out/ --engine ray",
     )
-    add_inputs(parser, several=True)
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="CSV or Parquet file to write; for several tables a folder, such as out/, whose "
-        "finished files are skipped",
+    add_inputs(parser, "; several tables by a pattern such as 'in/*.parquet'", nargs="+")
+    output = add_output(
+        parser,
+        "CSV or Parquet file to write; for several tables a folder, such as out/, whose finished "
+        "files are skipped",
     )
     output.add_argument(
         "--interval",
@@ -61,27 +56,8 @@ def add_predict(verbs: Any) -> None:
     parser.set_defaults(parser=parser, command=predict)
 
 
-def add_inputs(parser: Parser, several: bool = False) -> None:
-    """Add a model and the data to apply it to, which may be several tables."""
-    data = parser.add_argument_group("model and data")
-    add_model(data)
-    text = "table, SDF or Mol file, or graphs"
-    if several:
-        text += "; several tables by a pattern such as 'in/*.parquet'"
-        data.add_argument("data", metavar="DATA", nargs="+", help=text)
-    else:
-        data.add_argument("data", metavar="DATA", help=text)
-    add_table_format(data)
-
-
-def add_model(group: argparse._ArgumentGroup) -> None:
-    """Add a trained model."""
-    group.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
-
-
 def predict(arguments: argparse.Namespace) -> int:
     with importing():
-        from smpgnn.data.tables import existing_file
         from smpgnn.inference.partition_files import writes_folder
         from smpgnn.inference.predict import load, predict_graphs, predict_table
 
@@ -96,23 +72,12 @@ def predict(arguments: argparse.Namespace) -> int:
     if arguments.domain:
         model = model.with_domain()
     if model.reads_smiles:
-        existing_file(data)
         written = predict_table(
-            model,
-            data,
-            arguments.output,
-            smiles_column=arguments.smiles_column,
-            separator=arguments.separator,
-            processes=arguments.processes,
-            progress=show_rate("rows"),
+            model, data, arguments.output, processes=arguments.processes, **for_table(arguments)
         )
     else:
         written = predict_graphs(model, data, arguments.output)
-    print(f"{written.rows} rows written to {arguments.output}")
-    if written.failed:
-        lack = "has" if written.failed == 1 else "have"
-        column = written.columns[-1]
-        print(f"{written.failed} of them {lack} no prediction: see the column '{column}'.")
+    print_written(written, arguments.output, "prediction")
     if written.renamed:
         names = ", ".join(f"'{name}'" for name in written.renamed)
         print(f"The table already has columns of the usual names: the new columns are {names}.")

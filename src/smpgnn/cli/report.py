@@ -10,7 +10,6 @@ from smpgnn.cli.outputs import prepare_file
 
 
 def add_report(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "report",
         help="write a page about a trained run",

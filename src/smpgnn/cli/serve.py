@@ -6,9 +6,8 @@ import argparse
 import os
 from typing import Any
 
-from smpgnn.cli.arguments import add_device, whole_number
+from smpgnn.cli.arguments import add_device, add_model, whole_number
 from smpgnn.cli.interrupts import importing
-from smpgnn.cli.predict import add_model
 from smpgnn.errors import InputError
 from smpgnn.serve import LEVEL, Limits, Settings
 
@@ -18,7 +17,6 @@ _SHORTEST = 16
 
 
 def add_serve(verbs: Any) -> None:
-    """Add the verb and its options."""
     parser = verbs.add_parser(
         "serve",
         help="open a page and a JSON interface for a trained model",

@@ -36,7 +36,6 @@ EXAMPLES = {
 
 
 def add_train(verbs: Any) -> None:
-    """Add the verb, its tasks and their options."""
     parser = verbs.add_parser(
         "train",
         help="train a model",
@@ -73,38 +72,29 @@ def add_train(verbs: Any) -> None:
         task.set_defaults(parser=task)
 
 
-def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
-    """The options: defaults, overridden by preset, then config file, then command line."""
-    options = TASKS[arguments.task_name]()
+def chosen_options(arguments: argparse.Namespace) -> tuple[TrainOptions, set[str]]:
+    """Defaults, overridden by preset, then config file, then command line; and what these name."""
+    task = arguments.task_name
+    options, named = TASKS[task](), set[str]()
     if getattr(arguments, "preset", None):
-        options = paper_preset(options)
+        options, named = paper_preset(options), {*PAPER[task]}
     if arguments.config is not None:
         values = read_config(arguments.config)
-        task = values.pop("task_type", arguments.task_name)
-        if task != arguments.task_name:
-            raise InputError(
-                f"{arguments.config}: is for 'train {task}', not for 'train {arguments.task_name}'."
-            )
-        options = with_values(options, values, arguments.config)
+        other = values.pop("task_type", task)
+        if other != task:
+            raise InputError(f"{arguments.config}: is for 'train {other}', not for 'train {task}'.")
+        options, named = with_values(options, values, arguments.config), named | {*values}
     given = given_options(arguments)
-    return with_values(options, given, "smpgnn train")
+    named = (named | {*given}) & {*settings(TASKS[task])}
+    return with_values(options, given, "smpgnn train"), named
 
 
 def given_options(arguments: argparse.Namespace) -> dict[str, object]:
-    """The settings given on the command line."""
     names = settings(TASKS[arguments.task_name])
     given = {name: value for name, value in vars(arguments).items() if name in names}
     if given.get("path") == "":
         del given["path"]
     return given
-
-
-def named_options(arguments: argparse.Namespace) -> set[str]:
-    """The names of the settings given by preset, config file or command line."""
-    preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
-    config = read_config(arguments.config) if arguments.config is not None else {}
-    named = {*preset, *config, *given_options(arguments)}
-    return named & set(settings(TASKS[arguments.task_name]))
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -116,7 +106,7 @@ def train(arguments: argparse.Namespace) -> int:
 
     if arguments.task_name is None:
         raise InputError(f"smpgnn train: name a task ({', '.join(TASKS)}).")
-    options = chosen_options(arguments)
+    options, named = chosen_options(arguments)
     members(options)  # refuses settings that contradict each other
     if arguments.print_config:
         print(to_yaml(options), end="")
@@ -124,12 +114,12 @@ def train(arguments: argparse.Namespace) -> int:
     check_environment()
     first = first_process()
     if arguments.resume:
-        options = resumed_options(options, named_options(arguments))
+        options = resumed_options(options, named)
     else:
         if getattr(options, "from_run", ""):
             with importing():
                 from smpgnn.training.start import with_start
-            options = with_start(options, named_options(arguments))
+            options = with_start(options, named)
         if not options.output:
             options = replace(options, output=default_output(options))
         if first:
@@ -150,21 +140,19 @@ def train(arguments: argparse.Namespace) -> int:
         if first:
             print(f"\nsmpgnn: interrupted{hint}", file=sys.stderr)
         return 143 if isinstance(stop, Terminated) else 130
-    if first:
-        task = result.saved.task
-        if not result.best_epoch:
-            print(metrics_table(task, split_metrics(vars(result))))
-            print(verdict(vars(result)), end="\n" if result.baseline else "")
-            print(f"Run folder: {result.folder}")
-            return 0
-        values = [shown(part.get(task.monitor)) for part in (result.test, result.validation)]
+    if not first:
+        return 0
+    task, record = result.saved.task, vars(result)
+    if result.best_epoch:  # not of a run with members
+        test, validation = (
+            shown(part.get(task.monitor)) for part in (result.test, result.validation)
+        )
         print(
-            f"Test {task.monitor} {values[0]}  validation {values[1]}  "
+            f"Test {task.monitor} {test}  validation {validation}  "
             f"best epoch {result.best_epoch}  {result.seconds:.0f} s"
         )
-        if isinstance(options, TableOptions):
-            record = vars(result)
-            print(metrics_table(task, split_metrics(record)))
-            print(verdict(record), end="\n" if result.baseline else "")
-        print(f"Run folder: {result.folder}")
+    if not result.best_epoch or isinstance(options, TableOptions):
+        print(metrics_table(task, split_metrics(record)))
+        print(verdict(record), end="\n" if result.baseline else "")
+    print(f"Run folder: {result.folder}")
     return 0

@@ -6,7 +6,6 @@ import argparse
 
 
 def add_trust_pickle(group: argparse._ArgumentGroup) -> None:
-    """Add the option to a group."""
     group.add_argument(
         "--trust-pickle",
         action="store_true",

@@ -13,7 +13,7 @@ from smpgnn.cli.interrupts import importing
 from smpgnn.cli.train import chosen_options, given_options
 from smpgnn.config.options import TASKS
 from smpgnn.config.setting import RUN
-from smpgnn.config.settings import settings
+from smpgnn.config.settings import settings, with_values
 from smpgnn.config.tuning import SPACE, TuneOptions
 from smpgnn.errors import InputError, Terminated
 
@@ -22,14 +22,13 @@ EXAMPLES = {
     "graphs": "smpgnn tune graphs my_graphs/ --labels labels.csv --targets class --trials 30",
 }
 _ABOUT = (
-    "Search for settings with a good validation metric. The same command goes on with a search, "
-    "also in several processes. A setting that you give is not searched; those of --config are the "
-    "first trial, else the defaults. Test rows play no part."
+    "Search for settings with a good validation metric. Run the same command again to continue a "
+    "search, or in several processes to share it. Settings on the command line are fixed; the "
+    "first trial takes the others from --config or the defaults. Test rows are not used."
 )
 
 
 def add_tune(verbs: Any) -> None:
-    """Add the verb, its tasks and their options."""
     parser = verbs.add_parser(
         "tune",
         help="search for good settings",
@@ -62,10 +61,10 @@ def tune(arguments: argparse.Namespace) -> int:
         raise InputError(f"smpgnn tune: name a task ({', '.join(EXAMPLES)}).")
     if importlib.util.find_spec("optuna") is None:
         raise InputError("smpgnn tune: needs Optuna: pip install 'smpgnn[tune]'.")
-    plan = TuneOptions(
-        **{name: value for name, value in vars(arguments).items() if name in settings(TuneOptions)}
-    )
-    options = chosen_options(arguments)
+    known = settings(TuneOptions)
+    wanted = {name: value for name, value in vars(arguments).items() if name in known}
+    plan = with_values(TuneOptions(), wanted, "smpgnn tune")
+    options, _ = chosen_options(arguments)
     with importing():
         from smpgnn.tuning.search import default_folder, tune_run
 

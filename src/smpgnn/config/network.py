@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smpgnn.config.models import MODELS
-from smpgnn.config.setting import HARDWARE, NETWORK, option
+from smpgnn.config.setting import HARDWARE, NETWORK, advanced, option
 from smpgnn.config.settings import Options, nested
 
 #: Types of local contexts: which rows they have.
@@ -32,31 +32,26 @@ _WIDEST, _DEEPEST = 2**16, 1000
 class LayerOptions(Options):
     """Options of one SMP layer. Each layer lists the ones that it supports in `option_names`."""
 
-    towers: int = option(
+    towers: int = advanced(
         1, NETWORK, "independent channel groups; more need fewer weights",
-        advanced=True, at_least=1, at_most=_WIDEST,
+        at_least=1, at_most=_WIDEST,
     )  # fmt: skip
-    set_scale: float = option(
-        1.0, NETWORK, "factor on the initial weights W2 and W3",
-        advanced=True, at_least=-(10**6), at_most=10**6,
-    )  # fmt: skip
-    set_terms: bool = option(
-        True, NETWORK, "W2 and W3, which add the mean row of a context to its rows", advanced=True
+    set_scale: float = advanced(
+        1.0, NETWORK, "factor on the initial weights W2 and W3", at_least=-(10**6), at_most=10**6
     )
-    own_terms: bool = option(
-        False, NETWORK, "add the context's own row to all its rows", advanced=True
+    set_terms: bool = advanced(
+        True, NETWORK, "W2 and W3, which add the mean row of a context to its rows"
     )
-    message_residual: bool = option(
-        False, NETWORK, "add the neighbour's context to its message (smp)", advanced=True
+    own_terms: bool = advanced(False, NETWORK, "add the context's own row to all its rows")
+    message_residual: bool = advanced(
+        False, NETWORK, "add the neighbour's context to its message (smp)"
     )
-    update_residual: bool = option(
-        False, NETWORK, "add the transformed context to the update (smp)", advanced=True
+    update_residual: bool = advanced(
+        False, NETWORK, "add the transformed context to the update (smp)"
     )
-    divide_update: bool = option(
-        False, NETWORK, "divide the whole update by the average degree", advanced=True
-    )
-    terms: tuple[str, ...] = option(
-        (), NETWORK, "more terms in each layer (smp; docs/concepts/family.md)", TERMS, advanced=True
+    divide_update: bool = advanced(False, NETWORK, "divide the whole update by the average degree")
+    terms: tuple[str, ...] = advanced(
+        (), NETWORK, "more terms in each layer (smp; docs/concepts/family.md)", TERMS
     )
 
 
@@ -74,37 +69,32 @@ class NetworkOptions(Options):
         3, NETWORK, "radius in hops (--identifiers local, pairs; --first-rows distance)",
         at_least=1, at_most=10**9,
     )  # fmt: skip
-    pair_distance: int = option(
+    pair_distance: int = advanced(
         1, NETWORK, "hops between the two nodes of a row (--identifiers pairs)",
-        advanced=True, at_least=0, at_most=10**9,
+        at_least=0, at_most=10**9,
     )  # fmt: skip
     dropout: float = option(
         0.0, NETWORK, "dropout probability before the last linear layer", at_least=0, below=1
     )
     readout: str = option("mean", NETWORK, "pooling of the nodes of a graph", READOUTS)
-    norm: str = option("none", NETWORK, "normalisation layer", NORMS, advanced=True)
-    norm_place: str = option(
-        "before", NETWORK, "normalise before or after a layer", NORM_PLACES, advanced=True
+    norm: str = advanced("none", NETWORK, "normalisation layer", NORMS)
+    norm_place: str = advanced("before", NETWORK, "normalise before or after a layer", NORM_PLACES)
+    residual: bool = advanced(False, NETWORK, "residual connection around each layer")
+    features: str = advanced(
+        "own", NETWORK, "where node features enter the initial contexts", FEATURES
     )
-    residual: bool = option(False, NETWORK, "residual connection around each layer", advanced=True)
-    features: str = option(
-        "own", NETWORK, "where node features enter the initial contexts", FEATURES, advanced=True
+    first_rows: tuple[str, ...] = advanced(
+        (), NETWORK, "what initial rows hold besides node features", FIRST_ROWS
     )
-    first_rows: tuple[str, ...] = option(
-        (), NETWORK, "what initial rows hold besides node features", FIRST_ROWS, advanced=True
+    walk_steps: int = advanced(
+        16, NETWORK, "steps of the random walks (--first-rows walks)", at_least=1, at_most=10**4
     )
-    walk_steps: int = option(
-        16, NETWORK, "steps of the random walks (--first-rows walks)",
-        advanced=True, at_least=1, at_most=10**4,
-    )  # fmt: skip
-    shared_extractor: bool = option(
-        False, NETWORK, "one extractor for all layers instead of one per layer", advanced=True
+    shared_extractor: bool = advanced(
+        False, NETWORK, "one extractor for all layers instead of one per layer"
     )
-    extractor_channels: int = option(
+    extractor_channels: int = advanced(
         0, NETWORK, "width of the extracted features; 0: four times the layer width",
-        advanced=True, at_least=0, at_most=_WIDEST,
+        at_least=0, at_most=_WIDEST,
     )  # fmt: skip
-    checkpoint: bool = option(
-        False, HARDWARE, "gradient checkpointing: less memory, more time", advanced=True
-    )
+    checkpoint: bool = advanced(False, HARDWARE, "gradient checkpointing: less memory, more time")
     layer: LayerOptions = nested(LayerOptions())

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from smpgnn.config.metrics import LOSSES, METRICS
 from smpgnn.config.network import NetworkOptions
-from smpgnn.config.setting import DATA, HARDWARE, OPTIMISER, RUN, option
+from smpgnn.config.setting import DATA, HARDWARE, OPTIMISER, RUN, advanced, option
 from smpgnn.config.settings import Options, nested, plain, with_values
 from smpgnn.errors import InputError
 from smpgnn.yaml_files import read_yaml
@@ -44,68 +44,60 @@ class TrainOptions(Options):
     network: NetworkOptions = nested(NetworkOptions(), norm="batch", residual=True)
     epochs: int = option(100, RUN, "maximum number of epochs", **_COUNT)
     batch_size: int = option(64, OPTIMISER, "graphs per batch", **_COUNT)
-    batch_rows: int = option(
-        0, HARDWARE, "maximum context rows per batch; 0: no limit",
-        advanced=True, at_least=0, at_most=10**15,
-    )  # fmt: skip
+    batch_rows: int = advanced(
+        0, HARDWARE, "maximum context rows per batch; 0: no limit", at_least=0, at_most=10**15
+    )
     auto_batch: bool = option(False, HARDWARE, "choose batches that fit the free memory")
     lr: float = option(1e-3, OPTIMISER, "learning rate", above=0, at_most=1000)
-    optimizer: str = option(
-        "adamw", OPTIMISER, "optimiser", ("adamw", "adam", "sgd"), advanced=True
-    )
-    momentum: float = option(0.9, OPTIMISER, "momentum of sgd", advanced=True, at_least=0, below=1)
+    optimizer: str = advanced("adamw", OPTIMISER, "optimiser", ("adamw", "adam", "sgd"))
+    momentum: float = advanced(0.9, OPTIMISER, "momentum of sgd", at_least=0, below=1)
     weight_decay: float = option(1e-5, OPTIMISER, "weight decay", at_least=0, at_most=1000)
-    schedule: str = option(
+    schedule: str = advanced(
         "cosine", OPTIMISER, "learning rate schedule",
-        ("cosine", "plateau", "step", "exponential", "constant"), advanced=True,
+        ("cosine", "plateau", "step", "exponential", "constant"),
     )  # fmt: skip
-    warmup_epochs: float = option(
-        2.0, OPTIMISER, "warm-up epochs (cosine)", advanced=True, at_least=0, at_most=10**9
+    warmup_epochs: float = advanced(
+        2.0, OPTIMISER, "warm-up epochs (cosine)", at_least=0, at_most=10**9
     )
-    decay: float = option(
+    decay: float = advanced(
         0.5, OPTIMISER, "factor on the learning rate (plateau, step, exponential)",
-        advanced=True, above=0, at_most=1000,
+        above=0, at_most=1000,
     )  # fmt: skip
-    decay_epochs: int = option(
-        20, OPTIMISER, "epochs between decays; for plateau: epochs without improvement",
-        advanced=True, **_COUNT,
-    )  # fmt: skip
-    min_lr: float = option(
+    decay_epochs: int = advanced(
+        20, OPTIMISER, "epochs between decays; for plateau: epochs without improvement", **_COUNT
+    )
+    min_lr: float = advanced(
         0.0, OPTIMISER, "stop when the learning rate falls below this (plateau)",
-        advanced=True, at_least=0, at_most=1000,
+        at_least=0, at_most=1000,
     )  # fmt: skip
-    clip: float = option(
-        1.0, OPTIMISER, "maximum gradient norm; 0: no clipping",
-        advanced=True, at_least=0, at_most=10**9,
-    )  # fmt: skip
-    keep: str = option(
+    clip: float = advanced(
+        1.0, OPTIMISER, "maximum gradient norm; 0: no clipping", at_least=0, at_most=10**9
+    )
+    keep: str = advanced(
         "best", RUN, "weights to keep: of the best epoch by validation, or of the last",
-        ("best", "last"), advanced=True,
+        ("best", "last"),
     )  # fmt: skip
     patience: int = option(
         0, RUN, "stop after N epochs without improvement; 0: never", at_least=0, at_most=10**9
     )
-    cuda_graphs: bool = option(
-        True, HARDWARE, "capture training steps as CUDA graphs", advanced=True
-    )
+    cuda_graphs: bool = advanced(True, HARDWARE, "capture training steps as CUDA graphs")
     seed: int = option(0, RUN, "random seed", at_least=0, below=2**32)
     device: str = option("auto", HARDWARE, "where to train", DEVICES)
-    devices: int = option(
-        1, HARDWARE, "processes per machine, one per GPU", advanced=True, at_least=1, at_most=1000
+    devices: int = advanced(
+        1, HARDWARE, "processes per machine, one per GPU", at_least=1, at_most=1000
     )
-    nodes: int = option(1, HARDWARE, "number of machines", advanced=True, at_least=1, at_most=10**5)
-    precision: str = option(
-        "tf32", HARDWARE,
-        "precision on a GPU: TF32 matmuls, full float32, or bfloat16 autocast",
-        ("tf32", "float32", "bfloat16"), advanced=True,
+    nodes: int = advanced(1, HARDWARE, "number of machines", at_least=1, at_most=10**5)
+    precision: str = advanced(
+        "tf32", HARDWARE, "precision on a GPU: TF32 matmuls, full float32, or bfloat16 autocast",
+        ("tf32", "float32", "bfloat16"),
     )  # fmt: skip
-    data_dir: str = option(
-        "", DATA, "folder of the benchmark data; default: SMPGNN_DATA, else a cache", advanced=True
+    data_dir: str = advanced(
+        "", DATA, "folder of the benchmark data; default: SMPGNN_DATA, else a cache"
     )
     output: str = option("", RUN, "run folder; default: runs/TASK-MODEL-TIME")
-    report: bool = option(True, RUN, "write a page about the run, report.html", advanced=True)
-    logger: str = option(
-        "tensorboard", RUN, "where metrics are logged, besides metrics.csv", LOGGERS, advanced=True
+    report: bool = advanced(True, RUN, "write a page about the run, report.html")
+    logger: str = advanced(
+        "tensorboard", RUN, "where metrics are logged, besides metrics.csv", LOGGERS
     )
 
     _task: ClassVar[str] = ""
@@ -218,15 +210,15 @@ class TableOptions(TrainOptions):
     """Settings of training on your own data."""
 
     loss: str = option(
-        "auto", OPTIMISER, "loss; auto: mae or cross-entropy",
+        "auto", OPTIMISER, "loss (auto: mae or cross-entropy)",
         ("auto", *LOSSES["regression"], *LOSSES["classification"]),
     )  # fmt: skip
-    class_weight: str = option(
+    class_weight: str = advanced(
         "none", OPTIMISER, "weights of the classes in the loss; balanced: all count alike",
-        ("none", "balanced"), advanced=True,
+        ("none", "balanced"),
     )  # fmt: skip
     metric: str = option(
-        "auto", RUN, "validation metric that chooses the model; auto: rmse or auc",
+        "auto", RUN, "validation metric that chooses the model (auto: rmse or auc)",
         ("auto", *METRICS["regression"], *METRICS["classification"]),
     )  # fmt: skip
     targets: tuple[str, ...] = option((), DATA, "names of the target columns or attributes")
@@ -236,20 +228,18 @@ class TableOptions(TrainOptions):
     split_time: str = option("", DATA, "column of dates or numbers, for --split time")
     split_column: str = option("", DATA, "column of train, val, test; overrides --split")
     split_fractions: tuple[float, ...] = option((0.8, 0.1, 0.1), DATA, "train, val, test fractions")
-    folds: int = option(0, RUN, "folds of a cross-validation", at_least=0, at_most=1000)
-    repeats: int = option(
-        1, RUN, "cross-validations, each with other folds", advanced=True, at_least=1, at_most=1000
+    folds: int = option(0, RUN, "folds of a cross-validation; 0: none", at_least=0, at_most=1000)
+    repeats: int = advanced(
+        1, RUN, "cross-validations, each with other folds", at_least=1, at_most=1000
     )
     ensemble: int = option(1, RUN, "models to train and average", at_least=1, at_most=1000)
     calibration: float = option(0.0, RUN, "share of rows for intervals", at_least=0, below=1)
-    jobs: int = option(
+    jobs: int = advanced(
         0, HARDWARE, "members trained side by side; 0: as many as fit the processors",
-        advanced=True, at_least=0, at_most=1000,
+        at_least=0, at_most=1000,
     )  # fmt: skip
-    weight_column: str = option(
-        "", DATA, "column with the weight of each row in the loss", advanced=True
-    )
-    edge_features: bool = option(True, DATA, "use edge or bond features", advanced=True)
+    weight_column: str = advanced("", DATA, "column with the weight of each row in the loss")
+    edge_features: bool = advanced(True, DATA, "use edge or bond features")
     network: NetworkOptions = nested(TrainOptions.network, message_residual=True)
     lr: float = _default("lr", 2e-3)
 
@@ -265,7 +255,7 @@ class MoleculesOptions(TableOptions, task_name="molecules"):
         "keep", DATA, "rows of one molecule: keep them in one split, or average them",
         ("keep", "mean"),
     )  # fmt: skip
-    separator: str = option("", DATA, "separator of a CSV file; default: detected", advanced=True)
+    separator: str = advanced("", DATA, "separator of a CSV file; default: detected")
     descriptors: tuple[str, ...] = option(
         (), DATA, "features of whole molecules: rdkit (a set of descriptors) and names of columns"
     )
@@ -273,13 +263,10 @@ class MoleculesOptions(TableOptions, task_name="molecules"):
         "", RUN, "start from the weights of a trained model: run folder or model file",
         flag="--from",
     )  # fmt: skip
-    freeze: bool = option(
-        False, RUN, "train only the head of the network (with --from)", advanced=True
+    freeze: bool = advanced(False, RUN, "train only the head of the network (with --from)")
+    baseline: bool = advanced(
+        True, RUN, "also fit boosted trees on fingerprints and descriptors, to compare with"
     )
-    baseline: bool = option(
-        True, RUN, "also fit boosted trees on fingerprints and descriptors, to compare with",
-        advanced=True,
-    )  # fmt: skip
     # own_terms improves results here but not on ZINC, whose atoms have few features:
     # docs/training.md
     network: NetworkOptions = nested(_MOLECULES, own_terms=True, extractor_channels=48)
@@ -293,9 +280,9 @@ class GraphsOptions(TableOptions, task_name="graphs"):
     path: str = option("", DATA, "file or folder of graphs (node-link JSON, GraphML, edge lists)")
     labels: str = option("", DATA, "CSV table with the targets, one row per graph")
     level: str = option("graph", DATA, "predict graph or node targets", ("graph", "node"))
-    integers: str = option(
+    integers: str = advanced(
         "numbers", DATA, "integer features of graphs from Python, where categories is the default",
-        ("numbers", "categories"), advanced=True,
+        ("numbers", "categories"),
     )  # fmt: skip
     network: NetworkOptions = nested(TableOptions.network, identifiers="neighborhood")
     batch_size: int = _default("batch_size", 32)

@@ -7,6 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from smpgnn.errors import InputError, quoted
@@ -35,10 +36,14 @@ def option(
 ) -> Any:
     """A field of a dataclass with its help, choices and bounds: at_least, above, at_most, below.
 
-    Only `--help-all` shows an `advanced` one. `flag` is its flag if it is not that of its name.
+    Only `--help-all` shows one that is `advanced`. `flag` is its flag if not that of its name.
     """
     about = {"group": group, "help": help, "choices": choices, "advanced": advanced, "flag": flag}
     return field(default=default, metadata={**about, "bounds": bounds})
+
+
+#: The same for a setting that only `--help-all` shows.
+advanced = partial(option, advanced=True)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ class TuneOptions(Options):
     )
     pruner: str = option("median", RUN, "how to find hopeless trials, which are stopped", PRUNERS)
     storage: str = option(
-        "", RUN, "journal file or database URL that several machines share; "
-        "default: study.log in --output",
+        "", RUN,
+        "journal file or database URL that several machines share; default: study.log in --output",
     )  # fmt: skip
     study: str = option("", RUN, "name in the storage; default: that of the output folder")
 

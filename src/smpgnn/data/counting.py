@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from smpgnn.data.base import Splits
 from smpgnn.data.folders import benchmark_file
+from smpgnn.data.properties import shortest_paths
 from smpgnn.data.store import GraphStore
-from smpgnn.errors import InputError, shown
+from smpgnn.errors import InputError, reason
 
 Counts = NDArray[np.int64]
 
@@ -115,7 +116,7 @@ class _Adjacency:
         A cycle starts at its smallest node and continues to the smaller one of its neighbours.
         Paths grow by one node at a time, and end when too far from their start to return.
         """
-        near = self._within(size // 2)
+        distance = shortest_paths(self.joined, size // 2)
         for start in range(0, int(self.ptr[-1]), _NODES_AT_A_TIME):
             paths = np.arange(start, min(start + _NODES_AT_A_TIME, int(self.ptr[-1])))[:, None]
             for length in range(2, size + 1):
@@ -129,19 +130,12 @@ class _Adjacency:
                 if left <= size // 2:
                     graph = self.graph[new]
                     shift = self.ptr[graph]
-                    keep &= near[left][graph, new - shift, paths[row, 0] - shift]
+                    back = distance[graph, new - shift, paths[row, 0] - shift]
+                    keep &= (back >= 0) & (back <= left)
                 row, new = row[keep], new[keep]
                 fresh = (paths[row, 1:] != new[:, None]).all(axis=1)
                 paths = np.column_stack([paths[row[fresh]], new[fresh]])
             yield paths[paths[:, 1] < paths[:, -1]]
-
-    def _within(self, most: int) -> list[NDArray[np.bool_]]:
-        """Which nodes of a graph are at most 0, 1, … hops apart, [G, n, n] each."""
-        here = np.broadcast_to(np.eye(self.joined.shape[1], dtype=np.bool_), self.joined.shape)
-        found, step = [here], (self.joined | here).astype(np.float32)
-        for _ in range(most):
-            found.append(found[-1].astype(np.float32) @ step > 0)
-        return found
 
 
 def read_graphs(file: Path) -> tuple[GraphStore, NDArray[np.int64]]:
@@ -160,7 +154,7 @@ def read_graphs(file: Path) -> tuple[GraphStore, NDArray[np.int64]]:
     except Exception as error:  # a damaged archive can raise anything
         raise InputError(
             f"{file} does not contain the graphs of the counting benchmark "
-            f"({shown(f'{type(error).__name__}: {error}', 120).rstrip('.')}): copy it again."
+            f"({reason(error)}): copy it again."
         ) from error
 
 

@@ -81,7 +81,7 @@ def cycle_graphs(
 
 def cycle_splits(
     k: int,
-    n: int,
+    n: int | None,
     *,
     balance: Balance = "independent",
     seed: int,
@@ -92,29 +92,12 @@ def cycle_splits(
     """One cell of the paper's table, with a validation set, which the paper does not have.
 
     The three splits come from separate random streams. `train=200` gives the first 200 of the
-    10,000 training graphs: the low-data setting.
+    10,000 training graphs: the low-data setting. With n=None training, validation and test graphs
+    are out of distribution: of growing size.
     """
-    return _splits(k, (n, n, n), balance, seed, train=train, val=val, test=test)
-
-
-def ood_splits(
-    k: int,
-    *,
-    balance: Balance = "independent",
-    seed: int,
-    train: int = 10_000,
-    val: int = 1_000,
-    test: int = 10_000,
-) -> Splits:
-    """Out-of-distribution splits: training, validation and test graphs of growing size."""
     _known(k)
-    return _splits(k, OOD_SIZES[k], balance, seed, train=train, val=val, test=test)
-
-
-def _splits(
-    k: int, sizes: tuple[int, int, int], balance: Balance, seed: int, **counts: int
-) -> Splits:
-    cells = [_Cell(k, n, balance) for n in sizes]
+    cells = [_Cell(k, size, balance) for size in (OOD_SIZES[k] if n is None else (n, n, n))]
+    counts = {"train": train, "val": val, "test": test}
     parts = enumerate(zip(cells, counts.items(), strict=True))
     return Splits(*(_graphs(cell, *count, seed, stream) for stream, (cell, count) in parts))
 

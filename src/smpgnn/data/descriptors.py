@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smpgnn.config.plain import from_plain
+from smpgnn.data.columns import place, texts_of, to_numbers
 from smpgnn.data.long_tables import descriptors_of
 from smpgnn.data.molecule_features import RDKIT
 from smpgnn.data.molecules import MoleculeTable
 from smpgnn.data.tables import listing, require_columns
-from smpgnn.data.targets import place
 from smpgnn.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -50,12 +51,7 @@ class Descriptors:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Descriptors:
-        """From the result of `to_dict`; raises `TypeError` for anything else."""
-        for name in ("rdkit", "columns"):
-            values = content.get(name)
-            if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-                raise TypeError(f"source.descriptors.{name} is not a list of names")
-        return cls(tuple(content["rdkit"]), tuple(content["columns"]))
+        return from_plain(cls, content, "source.descriptors")
 
     @classmethod
     def of_source(cls, source: Mapping[str, Any]) -> Descriptors:
@@ -102,17 +98,13 @@ class Descriptors:
 
     def _read(self, frame: pd.DataFrame, source: str) -> tuple[Tensor, dict[int, str]]:
         """The columns as numbers, and the reason for each row that lacks one."""
-        import pandas as pd
-
         require_columns(self.columns, list(frame.columns), source)
         values = np.empty((len(frame), len(self.columns)))
         errors: dict[int, str] = {}
         for number, name in enumerate(self.columns):
-            cells = frame[name].astype(object)
-            values[:, number] = pd.to_numeric(cells, errors="coerce").to_numpy(np.float64)
-            for row in np.flatnonzero(~(np.abs(values[:, number]) <= _LARGEST)).tolist():
-                cell = cells.iloc[row]
-                empty = pd.isna(cell) or not str(cell).strip()
-                text = "empty" if empty else f"'{shown(str(cell))}', which is not a usable number"
-                errors.setdefault(row, f"the descriptor '{name}' is {text}")
+            values[:, number] = to_numbers(frame[name])
+            wrong = np.flatnonzero(~(np.abs(values[:, number]) <= _LARGEST))
+            for row, text in zip(wrong.tolist(), texts_of(frame[name].iloc[wrong]), strict=True):
+                cell = f"'{shown(text)}', which is not a usable number" if text else "empty"
+                errors.setdefault(row, f"the descriptor '{name}' is {cell}")
         return torch.from_numpy(values), errors

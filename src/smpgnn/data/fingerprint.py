@@ -123,12 +123,10 @@ def target_columns(spec: TargetSpec) -> tuple[str, ...]:
 
 
 def weight_columns(name: str) -> tuple[str, ...]:
-    """A description of the column of weights, if there is one."""
     return (f"weights '{name}'",) if name else ()
 
 
 def descriptor_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """Descriptions of the columns of descriptors."""
     return tuple(f"descriptor '{name}'" for name in names)
 
 

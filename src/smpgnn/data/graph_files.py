@@ -22,11 +22,10 @@ _HALF = re.compile(r"\\u0*d[89a-f]", re.IGNORECASE)
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2")}
 
 
-def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) -> list[RawGraph]:
+def read_files(path: str | Path, skip: object = None) -> list[RawGraph]:
     """All graphs of a file, or of all files with a known extension in a folder, sorted by name.
 
-    `directed` applies to edge lists only, which do not specify it; `skip` is a file of the folder
-    that is not a graph.
+    `skip` may be a file of the folder that is not a graph.
     """
     path = Path(path)
     files = [path]
@@ -37,16 +36,16 @@ def read_files(path: str | Path, *, directed: bool, skip: Path | None = None) ->
             if file.is_file()
             and file.suffix.lower() in FORMATS
             and not file.name.startswith(".")
-            and (skip is None or not file.samefile(skip))
+            and not (isinstance(skip, str | Path) and file.samefile(skip))
         ]
     if not files:
         raise InputError(
             f"{path} contains no graph files: the known extensions are {', '.join(FORMATS)}."
         )
-    return [graph for file in files for graph in _read(existing_file(file), directed)]
+    return [graph for file in files for graph in _read(existing_file(file))]
 
 
-def _read(file: Path, directed: bool) -> Iterable[RawGraph]:
+def _read(file: Path) -> Iterable[RawGraph]:
     suffix = file.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"{file} has an unknown extension: known are {', '.join(FORMATS)}.")
@@ -62,7 +61,7 @@ def _read(file: Path, directed: bool) -> Iterable[RawGraph]:
         raise InputError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
     if suffix in (".json", ".jsonl"):
         return _read_json(file, text)
-    return [_read_edge_list(file, text, directed)]
+    return [_read_edge_list(file, text)]
 
 
 # Node-link JSON
@@ -169,8 +168,8 @@ def _identity(value: Any) -> Hashable:
 # Edge lists
 
 
-def _read_edge_list(file: Path, text: str, directed: bool) -> RawGraph:
-    """One graph: lines 'u v values...' for edges, 'u' for isolated nodes, '#' for comments.
+def _read_edge_list(file: Path, text: str) -> RawGraph:
+    """An undirected graph: lines 'u v values...' for edges, 'u' for lone nodes, '#' for comments.
 
     Cells are separated by blanks or commas, in .csv and .tsv files as usual. A header 'source
     target ...' names the values; without it a single value is the weight. Lines of networkx,
@@ -198,7 +197,7 @@ def _read_edge_list(file: Path, text: str, directed: bool) -> RawGraph:
         numbers = {name: _number(cell) for name, cell in zip(names, cells[2:], strict=True)}
         edges.append(RawEdge(cells[0], cells[1], {**numbers, **values}, place))
     return assemble(
-        (file.name, file.stem), nodes, edges, directed=directed, parallel=False, attributes={}
+        (file.name, file.stem), nodes, edges, directed=False, parallel=False, attributes={}
     )
 
 

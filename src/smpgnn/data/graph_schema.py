@@ -65,21 +65,14 @@ class GraphSchema:
 
 
 def infer_attributes(
-    graphs: Sequence[RawGraph],
-    part: Part,
-    *,
-    names: Sequence[str] | None,
-    exclude: Sequence[str] = (),
-    categorical: Sequence[str] = (),
+    graphs: Sequence[RawGraph], part: Part, exclude: Sequence[str] = ()
 ) -> tuple[Attribute, ...]:
-    """The attributes `names` of the nodes (or edges); all attributes if None.
+    """The attributes of the nodes (or edges), which all of them in all graphs must have.
 
-    Numbers and booleans are one channel, lists of numbers one channel per entry; texts and the
-    `categorical` attributes are one-hot. All nodes of all graphs must have the same attributes.
+    Numbers and booleans are one channel, lists of numbers one channel per entry; texts are one-hot.
     """
-    if names is None:
-        names = _common_names(graphs, part, frozenset(exclude))
-    return tuple(_infer(graphs, part, name, name in categorical) for name in names)
+    names = _common_names(graphs, part, frozenset(exclude))
+    return tuple(_infer(graphs, part, name) for name in names)
 
 
 def encode_attributes(
@@ -112,7 +105,7 @@ def _common_names(
             here, there = (graph, first[0]) if differing in first[1] else (first[0], graph)
             raise InputError(
                 f"Graph {here.name} has {_article(part)} without the attribute '{differing}', "
-                f"which graph {there.name} has: add it to all or name the attributes to use."
+                f"which graph {there.name} has: add it to all."
             )
     return () if first is None else first[1]
 
@@ -122,34 +115,33 @@ def _values(graphs: Sequence[RawGraph], part: Part, name: str) -> Iterator[tuple
         if values.get(name) is None:
             raise InputError(
                 f"Graph {graph.name} has {_article(part)} without the attribute '{name}': "
-                "add it to all or name the attributes to use."
+                "add it to all."
             )
         yield graph, values[name]
 
 
-def _infer(graphs: Sequence[RawGraph], part: Part, name: str, categorical: bool) -> Attribute:
-    kind: str | None = None
-    width = 1
+def _infer(graphs: Sequence[RawGraph], part: Part, name: str) -> Attribute:
+    kind, width = "", 1
     categories: set[str] = set()
     for graph, value in _values(graphs, part, name):
-        own = "category" if categorical or isinstance(value, str) else "number"
-        if isinstance(value, list | tuple) and not categorical:
+        own, size = "number", 1
+        if isinstance(value, list | tuple):
             own, size = "vector", len(value)
-            if size == 0:
-                raise _differs(graph, part, name, "an empty list")
-            if kind == "vector" and size != width:
-                raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
-            width = size
-        if kind is not None and own != kind:
-            raise _differs(graph, part, name, f"a {own}, but elsewhere a {kind}")
-        kind = own
-        if own == "category":
+        elif isinstance(value, str):
+            own = "category"
             categories.add(_category(value))
-            if len(categories) > MAX_CATEGORIES:
-                raise InputError(
-                    f"The {part} attribute '{name}' has more than {MAX_CATEGORIES} different "
-                    "texts, too many for one-hot encoding: name the attributes to use without it."
-                )
+        kind, width = (kind, width) if kind else (own, size)
+        if size == 0:
+            raise _differs(graph, part, name, "an empty list")
+        if own != kind:
+            raise _differs(graph, part, name, f"a {own}, but elsewhere a {kind}")
+        if size != width:
+            raise _differs(graph, part, name, f"a list of {size} numbers, not {width}")
+        if len(categories) > MAX_CATEGORIES:
+            raise InputError(
+                f"The {part} attribute '{name}' has more than {MAX_CATEGORIES} different texts, "
+                "too many for one-hot encoding: remove it."
+            )
     if kind == "category":
         return Attribute(name, "category", len(categories), tuple(sorted(categories, key=_order)))
     return Attribute(name, "vector" if kind == "vector" else "number", width)
@@ -207,10 +199,7 @@ def _order(category: str) -> tuple[int, float, str]:
 
 
 def _differs(graph: RawGraph, part: Part, name: str, what: str) -> InputError:
-    return InputError(
-        f"Graph {graph.name}: the {part} attribute '{name}' is {what}: fix the file or name the "
-        "attributes to use."
-    )
+    return InputError(f"Graph {graph.name}: the {part} attribute '{name}' is {what}: fix the file.")
 
 
 def _article(part: Part) -> str:

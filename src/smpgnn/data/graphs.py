@@ -62,52 +62,43 @@ def read_graphs(
     level: Level = "graph",
     task: str = "auto",
     log10: bool = False,
-    node_attributes: Sequence[str] | None = None,
-    edge_attributes: Sequence[str] | None = None,
-    categorical: Sequence[str] = (),
-    directed: bool = False,
     schema: GraphSchema | None = None,
 ) -> GraphTable:
     """Read a file or folder of node-link JSON (.json, .jsonl), GraphML or edge lists.
 
-    Features are node and edge attributes (all, or the given ones); texts and `categorical`
-    attributes are one-hot. Graph targets are columns of the table `labels` or attributes of the
-    graphs. The column graph, file, name or id of `labels` (else its first) contains file names
-    (with or without extension) or the names or numbers of the graphs. With level="node" targets are
-    node attributes, and nodes without them have unknown targets. Without `target` all columns of
-    the table are targets, or the first of the attributes label, y, target and class that exists.
+    Features are all node and edge attributes; texts are one-hot. Graph targets are columns of the
+    table `labels` or attributes of the graphs. The column graph, file, name or id of `labels` (else
+    its first) contains file names (with or without extension) or the names or numbers of the
+    graphs. With level="node" targets are node attributes, and nodes without them have unknown
+    targets. Without `target` all columns of the table are targets, or the first of the attributes
+    label, y, target and class that exists.
 
-    `directed` applies to edge lists, which do not specify it. A `schema` (of the training data)
-    gives the same features and labels, and targets if all graphs have them; then `level`, `target`,
-    `task`, `log10` and the attribute arguments are ignored.
+    A `schema` (of the training data) gives the same features and labels, and targets if all graphs
+    have them; then `level`, `target`, `task` and `log10` are ignored.
     """
     check_level(level)
     if labels is not None and (level if schema is None else schema.level) == "node":
         raise InputError("labels has one row per graph: with level='node' use a node attribute.")
-    table = _as_table(labels)
-    if table is not None:
-        table_columns(table)  # report a missing table before reading the folder
-    source = str(path) if table is None else table_name(table)
+    if labels is not None:
+        table_columns(labels)  # report a missing table before reading the folder
+    source = str(path) if labels is None else table_name(labels)
     with _shallow(path):
-        graphs = read_files(path, directed=directed, skip=_file(table))
+        graphs = read_files(path, skip=labels)
         if schema is None:
-            frame, names = _target_frame(graphs, level, table, _as_list(target))
+            wanted = [target] if isinstance(target, str) else target
+            frame, names = _target_frame(graphs, level, labels, wanted)
             targets = (
                 parse_targets(frame, names, task, log10=log10, source=source) if names else None
             )
             exclude = names if level == "node" else []
             schema = GraphSchema(
                 level=level,
-                node_attributes=infer_attributes(
-                    graphs, "node", names=node_attributes, exclude=exclude, categorical=categorical
-                ),
-                edge_attributes=infer_attributes(
-                    graphs, "edge", names=edge_attributes, categorical=categorical
-                ),
+                node_attributes=infer_attributes(graphs, "node", exclude),
+                edge_attributes=infer_attributes(graphs, "edge"),
                 targets=None if targets is None else targets.spec,
             )
         else:
-            targets = _known_targets(graphs, schema, table, source)
+            targets = _known_targets(graphs, schema, labels, source)
         store = _pack(graphs, schema)
         store = store if targets is None else targets.added(store, schema.level)
         return GraphTable(
@@ -123,20 +114,10 @@ def graph_values(path: str | Path, name: str, *, labels: Table | None = None) ->
 
     The index says where the value is: on which line of the table or in which graph.
     """
-    table = _as_table(labels)
     with _shallow(path):
-        graphs = read_files(path, directed=False, skip=_file(table))
-        frame, _ = _target_frame(graphs, "graph", table, [name])
+        graphs = read_files(path, skip=labels)
+        frame, _ = _target_frame(graphs, "graph", labels, [name])
     return frame[name]
-
-
-def _as_table(labels: Table | None) -> Path | pd.DataFrame | None:
-    return Path(labels) if isinstance(labels, str | Path) else labels
-
-
-def _file(table: Path | pd.DataFrame | None) -> Path | None:
-    """The file of a table, which is not one of the graphs."""
-    return table if isinstance(table, Path) else None
 
 
 @contextlib.contextmanager
@@ -150,16 +131,9 @@ def _shallow(path: str | Path) -> Iterator[None]:
         ) from error
 
 
-def _as_list(target: str | Sequence[str] | None) -> list[str] | None:
-    return [target] if isinstance(target, str) else None if target is None else list(target)
-
-
 def _target_frame(
-    graphs: Sequence[RawGraph],
-    level: Level,
-    table: Path | pd.DataFrame | None,
-    names: list[str] | None,
-) -> tuple[pd.DataFrame, list[str]]:
+    graphs: Sequence[RawGraph], level: Level, table: Table | None, names: Sequence[str] | None
+) -> tuple[pd.DataFrame, Sequence[str]]:
     """A table of targets with one row per graph (or node), and the columns to use."""
     import pandas as pd
 
@@ -190,8 +164,8 @@ def _target_frame(
 
 
 def _from_table(
-    graphs: Sequence[RawGraph], table: Path | pd.DataFrame, names: list[str] | None
-) -> tuple[pd.DataFrame, list[str]]:
+    graphs: Sequence[RawGraph], table: Table, names: Sequence[str] | None
+) -> tuple[pd.DataFrame, Sequence[str]]:
     import pandas as pd
 
     columns, where = table_columns(table), table_name(table)
@@ -203,7 +177,7 @@ def _from_table(
             raise InputError(f"{where} has only the column '{key}': add one with the labels.")
     require_columns(names, columns, where)
     chosen_columns = [key, *(name for name in names if name != key)]
-    if isinstance(table, Path):
+    if isinstance(table, str | Path):
         frame = read_table(table, chosen_columns)
     else:
         frame = select_columns(table, chosen_columns, where)
@@ -228,12 +202,12 @@ def _from_table(
 
 
 def _known_targets(
-    graphs: Sequence[RawGraph], schema: GraphSchema, table: Path | pd.DataFrame | None, source: str
+    graphs: Sequence[RawGraph], schema: GraphSchema, table: Table | None, source: str
 ) -> Targets | None:
     """The targets of other graphs; None if they have none."""
     if schema.targets is None:
         return None
-    names = list(schema.targets.names)
+    names = schema.targets.names
     if table is None:
         if schema.level == "graph":
             known = all(name in graph.attributes for name in names for graph in graphs)

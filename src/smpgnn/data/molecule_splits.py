@@ -66,44 +66,41 @@ def canonical_smiles(text: str) -> tuple[str, str]:
             return text.strip(), ""
 
 
-def scaffold_split(
-    smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: int = 0
+def molecule_split(
+    kind: str, smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: int = 0
 ) -> Split:
-    """Keep molecules with the same Bemis–Murcko scaffold in one split, so test scaffolds are new.
-
-    Molecules without rings share the empty scaffold. Stereochemistry is ignored. Rows of one
-    molecule have the same scaffold, however its SMILES is written.
-    """
-    return cluster_split(scaffold_groups(smiles), fractions, seed, what="scaffolds")
+    """Keep molecules with the same scaffold, or of the same cluster, in one split."""
+    groups_of, what = GROUPS[kind]
+    return cluster_split(groups_of(smiles), fractions, seed, what=what)
 
 
 def scaffold_groups(smiles: Sequence[str]) -> Rows:
-    """The scaffold of each row, from 0."""
+    """The Bemis–Murcko scaffold of each row, from 0, without stereochemistry.
+
+    Molecules without rings share the empty scaffold. Rows of one molecule have the same scaffold,
+    however its SMILES is written.
+    """
     molecule, different = molecule_groups(smiles)
     return group_rows(_scaffolds(different))[molecule]
 
 
-def butina_split(
-    smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: int = 0
-) -> Split:
-    """Keep molecules of the same Butina cluster in one split, so test molecules are different.
+def butina_groups(smiles: Sequence[str]) -> Rows:
+    """The Butina cluster of each row, from 0.
 
     Clusters are those of Morgan fingerprints (radius 2, 2048 bits) at Tanimoto distance
     `BUTINA_CUTOFF`. At most `MAX_BUTINA` different molecules are clustered.
     """
-    return cluster_split(butina_groups(smiles), fractions, seed, what="clusters")
-
-
-def butina_groups(smiles: Sequence[str]) -> Rows:
-    """The Butina cluster of each row, from 0."""
     molecule, different = molecule_groups(smiles)
     if len(different) > MAX_BUTINA:
         raise InputError(
             f"--split butina: clusters at most {MAX_BUTINA:,} different molecules, not "
             f"{len(different):,}: use --split scaffold."
         )
-    clusters = butina_clusters(morgan_bits(different), BUTINA_CUTOFF)
-    return clusters[molecule]
+    return butina_clusters(morgan_bits(different), BUTINA_CUTOFF)[molecule]
+
+
+#: Which groups of similar molecules a split keeps together, and their name in messages.
+GROUPS = {"scaffold": (scaffold_groups, "scaffolds"), "butina": (butina_groups, "clusters")}
 
 
 def butina_clusters(bits: NDArray[np.uint8], cutoff: float) -> Rows:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smpgnn.errors import InputError, shown
+from smpgnn.errors import InputError, reason, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,9 +88,8 @@ class ParquetTable:
             if values.dtype.kind == "M":  # pandas cannot write years above 9999 in a time zone
                 _ = str(values.min()), str(values.max())
         except Exception as error:  # text that is not UTF-8, dates out of range, unknown zones, …
-            reason = shown(f"{type(error).__name__}: {error}", 120).rstrip(".")
             raise InputError(
                 f"{self.file}, column '{shown(name)}' of type {batch.schema.field(name).type} "
-                f"cannot be read ({reason}): convert or remove it."
+                f"cannot be read ({reason(error)}): convert or remove it."
             ) from error
         return values

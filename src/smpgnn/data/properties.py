@@ -129,7 +129,7 @@ def _solve(graphs: RandomGraphs, connected: Connected) -> GraphStore:
     """Inputs and targets of graphs of one size."""
     count, n = graphs.value.shape
     adjacency = graphs.adjacency.astype(np.float64)
-    distance = _shortest_paths(graphs.adjacency)
+    distance = shortest_paths(graphs.adjacency, n - 1)
     label = (distance >= 0).all(axis=(1, 2))
     if connected == "published":
         label &= ~_bipartite(graphs.adjacency, distance)
@@ -153,13 +153,12 @@ def _solve(graphs: RandomGraphs, connected: Connected) -> GraphStore:
     )
 
 
-def _shortest_paths(adjacency: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Distances between all nodes, [G, n, n]; -1 if there is no path."""
+def shortest_paths(adjacency: NDArray[Any], most: int) -> NDArray[np.int64]:
+    """Distances between all nodes, [G, n, n]; -1 if there is no path of at most `most` edges."""
     step = adjacency.astype(np.float32)
-    n = adjacency.shape[1]
-    frontier = np.broadcast_to(np.eye(n, dtype=np.bool_), adjacency.shape)
+    frontier = np.broadcast_to(np.eye(adjacency.shape[1], dtype=np.bool_), adjacency.shape)
     distance = np.where(frontier, 0, -1)
-    for length in range(1, n):
+    for length in range(1, most + 1):
         frontier = (frontier.astype(np.float32) @ step > 0) & (distance < 0)
         distance[frontier] = length
     return distance

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from smpgnn.data.tables import free_names
-from smpgnn.data.text_tables import MAX_LINE, Cells, frames
+from smpgnn.data.text_tables import MAX_LINE, Cells, frames, opened_text
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ SMILES = "smiles"
 #: Stands for the SMILES of a record that has no readable structure.
 UNREADABLE = "(unreadable structure)"
 _ENDINGS = (".sdf", ".sd", ".mol")
-_FAULTY = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def is_sdf(path: str | Path) -> bool:
@@ -36,7 +33,7 @@ class SdfTable:
     """
 
     def __init__(self, file: Path, start: bytes) -> None:
-        self.file, self._zipped = file, start.startswith(b"\x1f\x8b")
+        self.file, self._start = file, start
         found: dict[str, None] = {}
         titled = False
         for _, lines in self._records():
@@ -60,16 +57,11 @@ class SdfTable:
                 values[SMILES] = _smiles(lines)
             yield number, [values.get(name) or None for name in columns]
 
-    def _open(self) -> IO[str]:
-        if self._zipped:
-            return gzip.open(self.file, "rt", encoding="utf-8-sig")
-        return self.file.open(encoding="utf-8-sig")
-
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """The lines of each record, and its number."""
         number, lines, characters = 1, list[str](), 0
-        with self._open() as stream:
-            for line in self._lines(stream):
+        with opened_text(self.file, self._start) as stream:
+            while line := stream.readline(MAX_LINE):
                 characters += len(line)
                 if characters > MAX_LINE:
                     raise InputError(
@@ -92,21 +84,6 @@ class SdfTable:
                 "the file, or rename it if it is a table."
             )
         return lines or [""]
-
-    def _lines(self, stream: IO[str]) -> Iterator[str]:
-        """The lines, of limited length."""
-        try:
-            while line := stream.readline(MAX_LINE):
-                yield line
-        except _FAULTY as error:
-            raise InputError(
-                f"{self.file} cannot be read as UTF-8 text (or is a damaged gzip file): save it as "
-                "UTF-8."
-            ) from error
-        except OSError as error:
-            raise InputError(
-                f"{self.file} cannot be read ({error.strerror or error}): copy it to another disk."
-            ) from error
 
 
 def _end(lines: list[str]) -> int:

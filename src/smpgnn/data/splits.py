@@ -5,17 +5,21 @@ Splits of molecules, by scaffold or cluster, are in `molecule_splits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smpgnn.data.columns import as_column, place, texts_of
 from smpgnn.data.tables import listing
 from smpgnn.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from smpgnn.data.columns import Column
 
 #: An index per row.
 Rows = NDArray[np.int64]
@@ -55,9 +59,8 @@ def random_split(
     groups = np.arange(n) if groups is None else groups
     counts = np.bincount(groups)
     order = np.random.default_rng(seed).permutation(counts.size)
-    part = np.empty(counts.size, dtype=np.int64)
-    part[order] = _filled(counts[order], sizes)
-    return _split(part[groups], f"{n} rows in {counts.size} groups")
+    what = f"{n} rows in {counts.size} groups"
+    return _dealt(groups, order, _filled(counts[order], sizes), what)
 
 
 def stratified_split(
@@ -138,9 +141,8 @@ def time_split(
     limits = np.searchsorted(ends, np.cumsum(sizes)[:2], side="right")
     train = int(np.clip(limits[0], 1, counts.size - 2))
     val = int(np.clip(limits[1], train + 1, counts.size - 1)) - train
-    part = np.empty(counts.size, dtype=np.int64)
-    part[order] = np.repeat(np.arange(3), (train, val, counts.size - train - val))
-    return _split(part[groups], what)
+    part = np.repeat(np.arange(3), (train, val, counts.size - train - val))
+    return _dealt(groups, order, part, what)
 
 
 def cluster_split(
@@ -156,9 +158,8 @@ def cluster_split(
     sizes, counts = _sizes(len(groups), _checked(fractions)), np.bincount(groups)
     shuffled = np.random.default_rng(seed).permutation(counts.size)
     order = shuffled[np.argsort(-counts[shuffled], kind="stable")]
-    part = np.empty(counts.size, dtype=np.int64)
-    part[order] = _filled(counts[order], sizes)
-    return _split(part[groups], f"{len(groups)} molecules with {counts.size} {what}")
+    what = f"{len(groups)} molecules with {counts.size} {what}"
+    return _dealt(groups, order, _filled(counts[order], sizes), what)
 
 
 def group_rows(keys: Iterable[Hashable]) -> Rows:
@@ -167,26 +168,21 @@ def group_rows(keys: Iterable[Hashable]) -> Rows:
     return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
-def given_split(
-    values: Sequence[Any],
-    *,
-    source: str = "the split column",
-    place: Callable[[int], str] = lambda row: f"row {row + 1}",
-) -> Split:
+def given_split(values: Column, source: str = "the split column") -> Split:
     """The split given by a column: train, val (valid, validation, dev) or test, in any case.
 
-    There may be no test rows. `place` names the row of a value in messages.
+    There may be no test rows.
     """
-    part = np.empty(len(values), dtype=np.int64)
-    for row, value in enumerate(values):
-        name = value.strip().casefold() if isinstance(value, str) else None
-        if name not in _NAMES:
-            known = f"'{shown(value)}'" if name or not _missing(value) else "empty"
+    column = as_column(values)
+    part = np.empty(len(column), dtype=np.int64)
+    for row, text in enumerate(texts_of(column)):
+        if text.casefold() not in _NAMES:
+            found = f"'{shown(text)}'" if text else "empty"
             raise InputError(
-                f"{source}, {place(row)}: the split is {known}, but must be 'train', 'val' or "
-                "'test'."
+                f"{source}, {place(column, row)}: the split is {found}, but must be 'train', "
+                "'val' or 'test'."
             )
-        part[row] = _NAMES[name]
+        part[row] = _NAMES[text.casefold()]
     split = _split(part)
     for name, rows in zip(PARTS, split, strict=True):
         if rows.numel() == 0 and name != "test":
@@ -243,6 +239,11 @@ def _assigned(counts: Rows, sizes: tuple[int, int, int]) -> Rows:
         part[group] = next((p for p in range(3) if count <= capacity[p]), 0)
         capacity[part[group]] -= count
     return part
+
+
+def _dealt(groups: Rows, order: Rows, part: Rows, what: str) -> Split:
+    """The split in which the groups, in this order, belong to these parts."""
+    return _split(part[np.argsort(order)][groups], what)
 
 
 def _split(part: NDArray[Any], what: str = "") -> Split:

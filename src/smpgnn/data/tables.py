@@ -8,7 +8,6 @@ name "record"), so that messages can name them.
 
 from __future__ import annotations
 
-import difflib
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from smpgnn.data.parquet_tables import ParquetTable
 from smpgnn.data.text_tables import TextTable
-from smpgnn.errors import InputError, shown
+from smpgnn.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,9 +130,8 @@ def require_columns(
         if name in wanted[:number]:
             raise InputError(f"{where}: column '{name}' is given twice: name it once.")
         if name not in available:
-            by_small = {other.casefold(): other for other in reversed(available)}
-            close = difflib.get_close_matches(str(name).casefold(), by_small, n=1)
-            hint = f" (did you mean '{by_small[close[0]]}'?)" if close else ""
+            near = nearest(str(name), available)
+            hint = f" (did you mean '{near}'?)" if near else ""
             raise InputError(
                 f"{where} has no column '{name}'{hint}: its columns are {listing(available)}."
             )

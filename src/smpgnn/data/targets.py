@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smpgnn.data.bounds import Values, read_bounds, to_numbers
+from smpgnn.data.columns import Values, place, read_bounds, texts_of, to_numbers
 from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import listing, require_columns
 from smpgnn.errors import InputError, shown
@@ -119,7 +119,7 @@ def parse_targets(
         if plain is not None and (task == "regression" or not _two_whole(plain[~np.isnan(plain)])):
             classes.append(())
             continue
-        texts = _texts(frame[name])
+        texts = texts_of(frame[name])
         if not _known(texts):
             raise InputError(f"{source}: target '{name}' has no value in any row: fill the column.")
         kind = _guess(texts) if task == "auto" else task
@@ -156,7 +156,7 @@ def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the 
         if plain is not None:
             values[:, column] = plain
             continue
-        texts = _texts(frame[name])
+        texts = texts_of(frame[name])
         where = partial(_where, frame, name, texts, source)
         if labels:
             values[:, column] = _class_numbers(texts, labels, where)
@@ -164,17 +164,6 @@ def encode_targets(frame: pd.DataFrame, spec: TargetSpec, *, source: str = "the 
             values[:, column], side[:, column] = _numbers(texts, where, positive=spec.log10)
     bounds = torch.from_numpy(side) if side.any() else None
     return Targets(torch.from_numpy(values), spec, bounds)
-
-
-def place(frame: pd.DataFrame | pd.Series[Any], row: int) -> str:
-    """The name of a row in messages: the name of the frame's index and the row's entry."""
-    return f"{frame.index.name or 'row'} {frame.index[row]}"
-
-
-def _texts(column: pd.Series[Any]) -> list[str]:
-    """Each cell as stripped text, '' if missing."""
-    missing = column.isna().to_numpy()
-    return ["" if gap else str(v).strip() for v, gap in zip(column.tolist(), missing, strict=True)]
 
 
 def _plain_numbers(column: pd.Series[Any]) -> Values | None:

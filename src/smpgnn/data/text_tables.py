@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from smpgnn.errors import InputError, shown
 
@@ -22,10 +23,6 @@ _SAMPLE_RECORDS = 50
 MAX_LINE = 1 << 24
 #: Maximum characters of a chunk.
 MAX_CHUNK = 1 << 26
-# Exceptions for files that are not (complete) text.
-_UNREADABLE = (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error)
-
-
 #: The cells of a row; None if empty.
 Cells = list[str | None]
 
@@ -54,6 +51,23 @@ def frames(
         yield frame()
 
 
+@contextlib.contextmanager
+def opened_text(file: Path, start: bytes, newline: str | None = None) -> Iterator[IO[str]]:
+    """A file of text that begins with these bytes, also gzipped; faulty ones are refused inside."""
+    opener: Any = gzip.open if start.startswith(b"\x1f\x8b") else open
+    try:
+        with opener(file, "rt", encoding="utf-8-sig", newline=newline) as stream:
+            yield stream
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(
+            f"{file} cannot be read as UTF-8 text (or is a damaged gzip file): save it as UTF-8."
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{file} cannot be read ({error.strerror or error}): copy it to another disk."
+        ) from error
+
+
 class TextTable:
     """A table whose cells are text; only empty cells are missing.
 
@@ -67,7 +81,7 @@ class TextTable:
             raise InputError(f"{file} is a spreadsheet or zip archive: save the table as CSV.")
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InputError(f"{file} is UTF-16 text: save it as UTF-8.")
-        self.file, self._zipped = file, start.startswith(b"\x1f\x8b")
+        self.file, self._start = file, start
         sample = self._sample()
         if separator is None:
             separator = self._sniff(sample)
@@ -103,10 +117,8 @@ class TextTable:
                 )
             yield line, [record[position] or None for position in positions]
 
-    def _open(self) -> IO[str]:
-        if self._zipped:
-            return gzip.open(self.file, "rt", encoding="utf-8-sig", newline="")
-        return self.file.open(encoding="utf-8-sig", newline="")
+    def _open(self) -> contextlib.AbstractContextManager[IO[str]]:
+        return opened_text(self.file, self._start, newline="")
 
     def _records(self, stream: IO[str], separator: str) -> Iterator[tuple[int, list[str]]]:
         """Each record except blank lines, with the line on which it begins."""
@@ -124,13 +136,6 @@ class TextTable:
                 raise InputError(
                     f"{self.file}, line {line}: the row cannot be read ({error}): check its "
                     "quotation marks."
-                ) from error
-            except _UNREADABLE as error:
-                raise self._no_text() from error
-            except OSError as error:
-                raise InputError(
-                    f"{self.file}, line {line}: the file cannot be read "
-                    f"({error.strerror or error}): copy it to another disk."
                 ) from error
             finally:
                 csv.field_size_limit(usual)
@@ -151,11 +156,8 @@ class TextTable:
 
     def _sample(self) -> str:
         """The first lines; an InputError if they are not text."""
-        try:
-            with self._open() as stream:
-                sample = stream.read(_SAMPLE_BYTES)
-        except _UNREADABLE as error:
-            raise self._no_text() from error
+        with self._open() as stream:
+            sample = stream.read(_SAMPLE_BYTES)
         if "\0" in sample:
             raise InputError(
                 f"{self.file} is not a table: give CSV, TSV (also gzipped) or Parquet."
@@ -181,9 +183,3 @@ class TextTable:
                 if score > best_score:
                     best, best_score = separator, score
         return best
-
-    def _no_text(self) -> InputError:
-        return InputError(
-            f"{self.file} cannot be read as UTF-8 text (or is a damaged gzip file): "
-            "save the table as UTF-8 CSV or as Parquet."
-        )

@@ -27,7 +27,7 @@ from smpgnn.data.base import Splits
 from smpgnn.data.folders import given_folders
 from smpgnn.data.store import GraphStore, pointer
 from smpgnn.data.zinc_vocabulary import ATOM_TYPES, NUM_BOND_TYPES
-from smpgnn.errors import InputError, shown
+from smpgnn.errors import InputError, reason
 from smpgnn.files import replacing
 
 Arrays = dict[str, NDArray[Any]]
@@ -79,7 +79,7 @@ def zinc_splits(
         splits = _splits(found)
     except Exception as error:  # a damaged pickle can raise anything
         raise InputError(
-            f"The ZINC files in {raw} cannot be read ({_reason(error)}): copy the six raw files of "
+            f"The ZINC files in {raw} cannot be read ({reason(error)}): copy the six raw files of "
             "PyTorch Geometric's ZINC there again."
         ) from error
     with replacing(imported) as part, part.open("wb") as file:
@@ -139,7 +139,7 @@ def _download(raw: Path) -> Path:
             ZINC(name, subset=True)
         except Exception as error:
             raise InputError(
-                f"ZINC could not be downloaded ({_reason(error)}): give a folder that contains "
+                f"ZINC could not be downloaded ({reason(error)}): give a folder that contains "
                 "zinc/raw with --data-dir or SMPGNN_DATA."
             ) from error
         if not raw.is_dir():  # it exists if another process was faster
@@ -193,7 +193,7 @@ def read_arrays(file: Path) -> Splits:
             return _splits({name: content[name] for name in names})
     except Exception as error:  # a damaged archive can raise anything
         raise InputError(
-            f"{file} does not contain ZINC as plain arrays ({_reason(error)}): copy it again or "
+            f"{file} does not contain ZINC as plain arrays ({reason(error)}): copy it again or "
             "remove it."
         ) from error
 
@@ -232,7 +232,3 @@ def _one_hot(types: Tensor, number: int, name: str) -> Tensor:
         raise ValueError(f"{name} that is not one of the benchmark's {number}")
     rows = torch.zeros(types.numel(), number, dtype=torch.uint8)
     return rows.scatter_(1, types.view(-1, 1), 1)
-
-
-def _reason(error: Exception) -> str:
-    return shown(f"{type(error).__name__}: {error}", 120).rstrip(".")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
+from smpgnn.data.molecule_features import molecules_of
 from smpgnn.data.tables import listing
 from smpgnn.errors import InputError
 from smpgnn.inference.draw_molecules import inline_svg
@@ -16,6 +17,7 @@ from smpgnn.inference.explain_tables import Molecule, explain_molecules
 from smpgnn.inference.predict import Model
 from smpgnn.pages.predicted import Predicted
 from smpgnn.pages.run_files import RunFiles
+from smpgnn.pages.words import short
 from smpgnn.training.saved import load_model
 
 #: Molecules of each kind, and integration steps of their explanations.
@@ -114,10 +116,8 @@ def drawings(target: Predicted, explainer: Explainer) -> Drawings | None:
 
 
 def _plain(smiles: Sequence[str]) -> list[Molecule]:
-    from smpgnn.data.molecules import read_molecule, require_rdkit
-
-    Chem = require_rdkit()
-    return [Molecule(0, text, read_molecule(Chem, text)[0], None) for text in smiles]
+    pairs = zip(smiles, molecules_of(smiles), strict=True)
+    return [Molecule(0, text, molecule, None) for text, molecule in pairs]
 
 
 def _drawing(target: Predicted, at: int, found: Molecule) -> Drawing:
@@ -131,23 +131,16 @@ def _drawing(target: Predicted, at: int, found: Molecule) -> Drawing:
                 score += int(target.real[at])
             values = [one[score] for one in found.explanation.nodes]
         svg = Markup(inline_svg(found.molecule, values, f"row {row}: {found.smiles}"))
-    similarity = "" if target.similarity is None else _text(target.similarity[at], 2)
+    near = np.nan if target.similarity is None else target.similarity[at]
+    similarity = f"{near:.2f}" if np.isfinite(near) else ""
     return Drawing(row, target.smiles[at], svg, *_values(target, at), similarity)
 
 
 def _values(target: Predicted, at: int) -> tuple[str, str]:
     """Real and predicted value in words."""
     if target.predicted is not None:
-        return _short(target.real[at]), _short(target.predicted[at])
+        return short(target.real[at]), short(target.predicted[at])
     assert target.shares is not None
     shares, classes = target.shares[at], target.part.classes
     top = int(shares.argmax())
     return classes[int(target.real[at])], f"{classes[top]} ({shares[top]:.0%})"
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
-
-
-def _text(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if np.isfinite(value) else ""

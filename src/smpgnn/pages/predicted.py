@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smpgnn.data.columns import Values, to_numbers
 from smpgnn.errors import InputError
 from smpgnn.pages.run_files import RunFiles
 from smpgnn.training.tasks import Task
@@ -17,8 +18,6 @@ from smpgnn.training.tasks.quantities import Part, parts_of
 if TYPE_CHECKING:
     import pandas as pd
 
-Values = NDArray[np.float64]
-
 #: Columns before those of the targets.
 _LEADING = ("row", "node", "smiles")
 _LARGEST = 3e38  # larger numbers are beyond float32, and not drawn
@@ -26,33 +25,21 @@ _LARGEST = 3e38  # larger numbers are beyond float32, and not drawn
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """One target: the test rows whose target is known (and no bound), and what is predicted.
-
-    Args:
-        part: the target.
-        row: of the table, from 1, [n].
-        smiles: of the rows; empty for other graphs.
-        real: numbers in the units of the table, or the index of the class, [n].
-        predicted: numbers; None for classes.
-        low, high: of 90 % intervals; None without.
-        shares: the probability of each class, [n, C]; None for numbers.
-        error: predicted minus real (of logarithms, if the target is learned as such), or what the
-            probability of the real class lacks to 1, [n].
-        similarity: to the nearest training molecule, [n]; None if unknown.
-        score: the index of its score in explanations.
-    """
+    """One target: the n test rows whose target is known (and no bound), and what is predicted."""
 
     part: Part
-    row: NDArray[np.int64]
-    smiles: Sequence[str]
-    real: Values
-    predicted: Values | None
-    low: Values | None
+    row: NDArray[np.int64]  # of the table, from 1
+    smiles: Sequence[str]  # of the rows; empty for other graphs
+    real: Values  # in the units of the table, or the index of the class
+    predicted: Values | None  # numbers; None for classes
+    low: Values | None  # of 90 % intervals; None without
     high: Values | None
-    shares: Values | None
+    shares: Values | None  # the probability of each class, [n, C]; None for numbers
+    # predicted minus real (of logarithms, if the target is learned as such), or what the
+    # probability of the real class lacks to 1
     error: Values
-    similarity: Values | None
-    score: int
+    similarity: Values | None  # to the nearest training molecule; None if unknown
+    score: int  # the index of its score in explanations
 
     @property
     def name(self) -> str:
@@ -149,16 +136,12 @@ def _target(
 
 def _numbers(frame: pd.DataFrame) -> Values:
     """Cells as numbers; NaN for others, such as bounds."""
-    import pandas as pd
-
-    return np.stack([pd.to_numeric(frame[name], errors="coerce") for name in frame], axis=1)
+    return np.stack([to_numbers(frame[name]) for name in frame], axis=1)
 
 
 def _similarity(run: RunFiles, row: NDArray[np.int64]) -> Values | None:
     if run.similarity is None:
         return None
-    import pandas as pd
-
-    values = pd.to_numeric(run.similarity["similarity"], errors="coerce").to_numpy(np.float64)
+    values = to_numbers(run.similarity["similarity"])
     known = dict(zip(run.similarity["row"].astype(int), values, strict=True))
     return np.array([known[one] for one in row.tolist()])

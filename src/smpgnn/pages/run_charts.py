@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from smpgnn.data.columns import Values
 from smpgnn.errors import shown
 from smpgnn.pages.charts import COLOURS, Chart, Dots, Plot, Series, solid
-from smpgnn.pages.predicted import Predicted, Values
+from smpgnn.pages.predicted import Predicted
 from smpgnn.pages.run_files import RunFiles, Trained
 from smpgnn.pages.words import label, sentence
 from smpgnn.training.probabilities import Bin, reliability
@@ -253,7 +254,6 @@ def _sample(count: int) -> NDArray[np.int64]:
 
 
 def _limits(values: Values, log: bool) -> tuple[float, float]:
-    """Limits around all values."""
     values = values[values > 0] if log else values
     if not values.size:
         return (0.1, 10.0) if log else (0.0, 1.0)

@@ -44,39 +44,23 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class RunFiles:
-    """A finished run.
-
-    Args:
-        folder: where it is.
-        options: its settings.
-        record: run.json.
-        task: what its networks predict.
-        networks: the networks; several of a run with members.
-        summary: of the user's own data.
-        sizes: the number of rows (or nodes) of each split.
-        fold: of each row, from the first repeat; empty without folds.
-        predictions: test_predictions.csv as text; None without test rows.
-        similarity: similarity.csv as text.
-        reliability: of each target, its diagrams by the kind of probabilities.
-        calibration: of intervals and probabilities.
-    """
+    """A finished run."""
 
     folder: Path
     options: TrainOptions
-    record: Mapping[str, Any]
+    record: Mapping[str, Any]  # run.json
     task: Task
-    networks: Sequence[Trained]
-    summary: DataSummary | None
-    sizes: Mapping[str, int]
-    fold: Mapping[int, int]
-    predictions: pd.DataFrame | None
-    similarity: pd.DataFrame | None
-    reliability: Mapping[str, Mapping[str, Sequence[Bin]]]
-    calibration: Calibration
+    networks: Sequence[Trained]  # several of a run with members
+    summary: DataSummary | None  # of the user's own data
+    sizes: Mapping[str, int]  # the number of rows (or nodes) of each split
+    fold: Mapping[int, int]  # of each row, from the first repeat; empty without folds
+    predictions: pd.DataFrame | None  # test_predictions.csv as text; None without test rows
+    similarity: pd.DataFrame | None  # similarity.csv as text
+    reliability: Mapping[str, Mapping[str, Sequence[Bin]]]  # by target and kind of probabilities
+    calibration: Calibration  # of intervals and probabilities
 
 
 def read_run(path: str | Path) -> RunFiles:
-    """Read the folder of a finished run."""
     folder = RunFolder(path)
     options = folder.read_options()
     record = folder.read_record()
@@ -154,11 +138,10 @@ def _reliability(path: Path) -> dict[str, dict[str, list[Bin]]]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for line in csv.DictReader(file, strict=True):
+                low, high, rows, *shares = (float(line[entry.name]) for entry in fields(Bin))
                 kinds = found.setdefault(line["target"], {})
-                numbers = [float(line[entry.name]) for entry in fields(Bin)]
-                low, high, rows, probability, observed = numbers
-                one = Bin(low, high, int(rows), probability, observed)
-                kinds.setdefault(line["probabilities"], []).append(one)
+                bins = kinds.setdefault(line["probabilities"], [])
+                bins.append(Bin(low, high, int(rows), *shares))
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise InputError(
             f"{path}: was changed or damaged: write it again with --resume."

@@ -43,7 +43,6 @@ def write_report(run: str | Path, output: str | Path | None = None) -> Path:
 
 
 def page(run: RunFiles) -> str:
-    """The HTML page."""
     targets = predicted_targets(run)
     shown = targets[:MOST_TARGETS]
     changed, groups = words.setting_groups(run)

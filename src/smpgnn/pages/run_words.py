@@ -35,13 +35,10 @@ class Table:
 def title(run: RunFiles) -> str:
     """Targets and data: 'logS in data.csv'."""
     names = run.task.target_names()
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more"
-                                         if len(names) > _NAMED else "")  # fmt: skip
-    path = str(getattr(run.options, "path", ""))
-    where = Path(path).name if path else ""
-    if where:
-        return f"{shown} in {where}"
-    return f"{shown} ({run.options.task_name()})"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    file = Path(str(getattr(run.options, "path", ""))).name
+    where = f"in {file}" if file else f"({run.options.task_name()})"
+    return f"{', '.join(names[:_NAMED])}{more} {where}"
 
 
 def unit_of(run: RunFiles, name: str) -> str:
@@ -133,17 +130,17 @@ def _better(
 ) -> frozenset[tuple[int, int]]:
     """Where the network is better than the baseline or the other way round, on test rows."""
     name = (run.record.get("baseline") or {}).get("name")
-    own = {"test", "test, ensemble", "held-out folds, mean"}
-    trees = {f"test, {name}", f"held-out folds, {name}"}
+    test, folds = f"test, {name}", f"held-out folds, {name}"
+    rivals = {"test": test, "test, ensemble": test, "held-out folds, mean": folds}
+    row_of = {pair: row for row, pair in enumerate(pairs)}
     found = set()
-    for one, (split, target) in enumerate(pairs):
-        for other, (compared, same) in enumerate(pairs):
-            if split not in own or compared not in trees or target != same:
-                continue
-            for column, metric in enumerate(metrics):
-                first, second = rows[one][1][column], rows[other][1][column]
-                if None in (first, second) or first == second:
-                    continue
+    for (split, target), one in row_of.items():
+        other = row_of.get((rivals.get(split, ""), target))
+        if other is None:
+            continue
+        for column, metric in enumerate(metrics):
+            first, second = rows[one][1][column], rows[other][1][column]
+            if None not in (first, second) and first != second:
                 wins = (first < second) == (metric in SMALLER_IS_BETTER)
                 found.add((one if wins else other, column))
     return frozenset(found)

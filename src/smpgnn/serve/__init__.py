@@ -28,22 +28,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """What to serve, where, and to whom.
+    """What to serve, where, and to whom."""
 
-    Args:
-        run: run folder, model file or 'zinc'.
-        device: of the model.
-        level: of the intervals; None: `LEVEL`, if the run has enough calibration rows.
-        host, port: the address to listen on; port 0: any free one.
-        names: further host names under which browsers reach the server.
-        token: what requests must carry; '': none.
-    """
-
-    run: str
+    run: str  # run folder, model file or 'zinc'
     device: str = "auto"
-    level: float | None = None
+    level: float | None = None  # of the intervals; None: `LEVEL`, if enough calibration rows exist
     host: str = "127.0.0.1"
-    port: int = 8000
-    names: tuple[str, ...] = ()
-    token: str = ""
+    port: int = 8000  # 0: any free one
+    names: tuple[str, ...] = ()  # further host names under which browsers reach the server
+    token: str = ""  # what requests must carry; '': none
     limits: Limits = field(default_factory=Limits)

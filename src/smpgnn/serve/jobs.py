@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,16 +82,10 @@ class Jobs:
         """The cells of a CSV, as text; at most `most + 1` rows are read."""
         from smpgnn.data.tables import require_columns, stream_table, table_columns
 
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "table.csv"
-            file.write_bytes(content)
-            try:
-                names = table_columns(file)
-                require_columns(needed, names, file)
-                chunk = next(iter(stream_table(file, chunk_rows=most + 1)))
-            except InputError as error:  # the user does not know the folder
-                text = str(error).replace(f"{file}", "the table")
-                raise InputError(text[0].upper() + text[1:]) from None
+        with _file("table.csv", content, "The table") as file:
+            names = table_columns(file)
+            require_columns(needed, names, file)
+            chunk = next(iter(stream_table(file, chunk_rows=most + 1)))
         return list(names), _cells(chunk)
 
     def predict(
@@ -105,13 +100,9 @@ class Jobs:
 
     def predict_graphs(self, graphs: Sequence[Any]) -> Cells:
         """Predictions for node-link graphs: the columns, and a row per graph or node."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "graphs.json"
-            file.write_text(json.dumps(graphs), encoding="utf-8", errors="backslashreplace")
-            try:
-                frame = graph_frame(self.model, file)
-            except InputError as error:
-                raise InputError(str(error).replace(f"{file}", "graphs")) from None
+        content = json.dumps(graphs).encode(errors="backslashreplace")
+        with _file("graphs.json", content, "graphs") as file:
+            frame = graph_frame(self.model, file)
         return list(frame.columns), _cells(frame)
 
     def explain(
@@ -138,6 +129,18 @@ class Jobs:
             for row, text in enumerate(smiles)
             if text is not None and len(text) > self.characters
         }
+
+
+@contextlib.contextmanager
+def _file(name: str, content: bytes, called: str) -> Iterator[Path]:
+    """A temporary file; the user does not know it, so errors call it otherwise."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_bytes(content)
+        try:
+            yield file
+        except InputError as error:
+            raise InputError(str(error).replace(f"{file}", called)) from None
 
 
 def _explanation(found: Molecule, score: int, given: str | None, error: str) -> dict[str, Any]:

@@ -25,7 +25,6 @@ class Problem(Exception):
         self.status, self.text, self.headers = status, text, dict(headers or {})
 
     def response(self) -> JSONResponse:
-        """The answer to the request."""
         return JSONResponse({"error": one_sentence(self.text)}, self.status, self.headers)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from smpgnn.config.options import GraphsOptions, MoleculesOptions, TableOptions
+from smpgnn.data.columns import place, read_weights
 from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.fingerprint import (
     Content,
@@ -23,8 +24,7 @@ from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.data.store import GraphStore
 from smpgnn.data.summary import DataSummary, summarize
 from smpgnn.data.tables import select_columns, table_name
-from smpgnn.data.targets import Targets, TargetSpec, place
-from smpgnn.data.weights import read_weights
+from smpgnn.data.targets import Targets, TargetSpec
 from smpgnn.errors import InputError
 from smpgnn.training.own_molecules import molecule_rows
 from smpgnn.training.own_run import options_source, prepare_run

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from smpgnn.config.options import MoleculesOptions
+from smpgnn.data.columns import read_times
 from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.molecule_splits import canonical_names, molecule_groups
 from smpgnn.data.replicates import conflicts, merge_replicates
-from smpgnn.data.split_times import read_times
 from smpgnn.data.splits import Rows
 from smpgnn.data.store import GraphStore
 from smpgnn.data.summary import DataSummary, summarize
-from smpgnn.data.targets import Targets, place
+from smpgnn.data.targets import Targets
 from smpgnn.errors import InputError
 from smpgnn.training.own_splits import Basis
 from smpgnn.training.run_data import SplitTable
@@ -159,12 +159,7 @@ def _merged_basis(options: MoleculesOptions, basis: Basis, groups: Rows, first: 
     assert basis.smiles is not None
     column, chosen = basis.column, first
     if column is not None and options.split_time and not options.split_column:
-        given = column
-        times = read_times(
-            given.tolist(),
-            source=f"{basis.source}, column '{options.split_time}'",
-            place=lambda row: place(given, row),
-        )
+        times = read_times(column, f"{basis.source}, column '{options.split_time}'")
         order = np.lexsort((times, groups))
         chosen = order[np.unique(groups[order], return_index=True)[1]]
     return replace(

@@ -10,15 +10,9 @@ import torch
 from torch import Tensor
 
 from smpgnn.config.options import TableOptions
+from smpgnn.data.columns import place, read_times
 from smpgnn.data.division import Divider
-from smpgnn.data.molecule_splits import (
-    butina_groups,
-    butina_split,
-    molecule_groups,
-    scaffold_groups,
-    scaffold_split,
-)
-from smpgnn.data.split_times import read_times
+from smpgnn.data.molecule_splits import GROUPS, molecule_groups, molecule_split
 from smpgnn.data.splits import (
     Rows,
     Split,
@@ -30,7 +24,7 @@ from smpgnn.data.splits import (
     time_split,
 )
 from smpgnn.data.store import GraphStore
-from smpgnn.data.targets import TargetSpec, place
+from smpgnn.data.targets import TargetSpec
 from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,28 +66,18 @@ def split_rows(
     column, smiles = basis.column, basis.smiles
     if options.split_column:
         assert column is not None
-        split = given_split(
-            column.tolist(),
-            source=f"{basis.source}, column '{options.split_column}'",
-            place=lambda row: place(column, row),
-        )
+        split = given_split(column, f"{basis.source}, column '{options.split_column}'")
         return split, () if smiles is None else overlap(split, smiles)
     fractions, seed = options.split_fractions, options.seed
-    if options.split in ("scaffold", "butina"):
-        smiles = _of_molecules(options, smiles)
-        by_group = scaffold_split if options.split == "scaffold" else butina_split
-        return by_group(smiles, fractions, seed), ()
+    if options.split in GROUPS:
+        return molecule_split(options.split, _of_molecules(options, smiles), fractions, seed), ()
     groups, notes = None, tuple[str, ...]()
     if smiles is not None and not basis.rows_alone:
         groups, _ = molecule_groups(smiles)
         notes = _duplicates(groups)
     if options.split == "time":
         assert column is not None
-        times = read_times(
-            column.tolist(),
-            source=f"{basis.source}, column '{options.split_time}'",
-            place=lambda row: place(column, row),
-        )
+        times = read_times(column, f"{basis.source}, column '{options.split_time}'")
         return time_split(times, fractions, seed, groups), notes
     single = targets.task == "classification" and len(targets.names) == 1
     if options.split == "stratified" or (single and store.y is not None):
@@ -196,14 +180,9 @@ def _divider(
         groups = np.arange(len(target))
         return Divider(groups, None if labels is None else labels.numpy(), what="nodes"), rows
     rows, smiles = np.arange(len(store)), basis.smiles
-    if options.split in ("scaffold", "butina") and not options.split_column:
-        smiles = _of_molecules(options, smiles)
-        of, what = (
-            (scaffold_groups, "scaffolds")
-            if options.split == "scaffold"
-            else (butina_groups, "clusters")
-        )
-        return Divider(of(smiles), by_size=True, what=what), rows
+    if options.split in GROUPS and not options.split_column:
+        groups_of, what = GROUPS[options.split]
+        return Divider(groups_of(_of_molecules(options, smiles)), by_size=True, what=what), rows
     groups = rows if smiles is None else molecule_groups(smiles)[0]
     single = targets.task == "classification" and len(targets.names) == 1
     labels = None

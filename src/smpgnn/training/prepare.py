@@ -166,18 +166,15 @@ def _width(features: Tensor | None) -> int:
 
 
 def _cycles(options: CyclesOptions, saved: RunData | None) -> Prepared:
-    from smpgnn.data.cycles import cycle_splits, ood_splits
+    from smpgnn.data.cycles import cycle_splits
 
-    choice: dict[str, Any] = {
-        "balance": options.balance,
-        "seed": options.seed,
-        "train": options.train_samples,
-        "test": options.test_samples,
-    }
-    splits = (
-        ood_splits(options.k, **choice)
-        if options.ood
-        else cycle_splits(options.k, options.n, **choice)
+    splits = cycle_splits(
+        options.k,
+        None if options.ood else options.n,
+        balance=options.balance,  # type: ignore[arg-type]
+        seed=options.seed,
+        train=options.train_samples,
+        test=options.test_samples,
     )
     task = Classification(name="cycle", classes=("no", "yes"))
     source = {"kind": "graphs", "schema": GraphSchema("graph").to_dict()}

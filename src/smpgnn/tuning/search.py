@@ -108,28 +108,28 @@ def tune_run(
         return _Search(options, plan, given, prepared, folder, quiet).run()
 
 
+@dataclass
 class _Search:
     """A search in this process."""
 
-    def __init__(
-        self,
-        options: TrainOptions,
-        plan: TuneOptions,
-        given: Collection[str],
-        prepared: Prepared,
-        folder: Path,
-        quiet: bool,
-    ) -> None:
-        self.options, self.plan, self.folder, self.quiet = options, plan, folder, quiet
-        self.content = prepared.content(options.task_name())
-        self.prepared = without_test(prepared)
-        task = prepared.task
+    options: TrainOptions
+    plan: TuneOptions
+    given: Collection[str]
+    prepared: Prepared
+    folder: Path
+    quiet: bool
+    number: int = -1  # of the last trial of this process
+
+    def __post_init__(self) -> None:
+        options, task = self.options, self.prepared.task
+        self.content = self.prepared.content(options.task_name())
+        self.say(*self.prepared.notes)
+        self.prepared = without_test(self.prepared)
         loss = task.objective if isinstance(task, Regression) and "loss" in flat(options) else ""
-        self.space = search_space(options, given, loss)
-        self.defaults = {**flat(options), "loss": loss}
+        self.space = search_space(options, self.given, loss)
+        defaults = {**flat(options), "loss": loss}
+        self.defaults = {choice.name: defaults[choice.name] for choice in self.space}
         self.metric, self.upward = task.monitor, task.larger_is_better
-        self.number = -1  # of the last trial of this process
-        self.say(*prepared.notes)
 
     def say(self, *lines: str) -> None:
         if not self.quiet:
@@ -156,7 +156,7 @@ class _Search:
             notes = [t.user_attrs.get("note") for t in study.get_trials(deepcopy=False)]
             reason = next((note for note in notes if note), "all were stopped")
             raise InputError(f"{self.folder}: no trial finished ({reason.rstrip('.')}).")
-        first = next((t for t in study.trials if t.params == self._default_params()), None)
+        first = next((t for t in study.trials if t.params == self.defaults), None)
         return TuneResult(
             self.folder,
             self.metric,
@@ -182,13 +182,10 @@ class _Search:
         }
         check_same(study, about, str(self.folder))
         if not study.get_trials(deepcopy=False):
-            study.enqueue_trial(self._default_params())
+            study.enqueue_trial(self.defaults)
         lines = [f"  {choice.name}: {choice}" for choice in self.space]
         self.say(f"Search in {self.folder} for the best validation {self.metric}:", *lines)
         return study
-
-    def _default_params(self) -> dict[str, Any]:
-        return {choice.name: self.defaults[choice.name] for choice in self.space}
 
     def _missing(self, study: Study) -> bool:
         """Whether trials are missing that no living process of this machine trains."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from smpgnn.config.tuning import TuneOptions
-from smpgnn.errors import InputError
+from smpgnn.errors import InputError, reason
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -55,9 +55,9 @@ def open_study(plan: TuneOptions, folder: Path, direction: StudyDirection) -> St
                 load_if_exists=True,
             )
     except Exception as error:  # of a database, its driver, or a damaged file
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200].rstrip(".")
         raise InputError(
-            f"{place}: cannot store a search ({reason}): restore it, or choose another --storage."
+            f"{place}: cannot store a search ({reason(error)}): restore it, or choose another "
+            "--storage."
         ) from error
 
 
@@ -107,7 +107,6 @@ def check_same(study: Study, about: Mapping[str, Any], place: str) -> None:
 
 
 def trial_folder(folder: Path, number: int) -> Path:
-    """The run folder of a trial."""
     return folder / "trials" / f"{number:04d}"
 
 

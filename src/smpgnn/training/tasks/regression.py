@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smpgnn.data.bounds import SHOWN
+from smpgnn.data.columns import SHOWN
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.data.targets import exact
 from smpgnn.errors import InputError
