@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.data.molecule_features import morgan_bits, rdkit_descriptors
-from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.store import GraphStore
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.tasks import Classification, MixedTargets, Task
+from smpgnn.training.tasks.base import targets_only
 from smpgnn.training.tasks.quantities import Part, output_of, parts_of
 
 NAME = "gradient boosting"
@@ -184,26 +185,10 @@ def _splittable(x: NDArray[np.float32]) -> NDArray[np.int64]:
     return found if found.size else np.zeros(1, dtype=np.int64)
 
 
-def targets_only(store: GraphStore) -> GraphBatch:
-    """The targets and weights of graphs without the graphs."""
-    none = torch.zeros(0, dtype=torch.long)
-    return GraphBatch(
-        None,
-        none.view(2, 0),
-        None,
-        none,
-        len(store),
-        y=store.y,
-        weight=store.weight,
-        side=store.side,
-    )
-
-
 def _metrics(task: Task, store: GraphStore, output: Tensor) -> dict[str, float]:
     metrics = task.metrics()
     task.update(metrics, output, targets_only(store))
-    values = {name: float(value) for name, value in task.results(metrics).items()}
-    return {name: value for name, value in values.items() if value == value}
+    return task.defined(metrics)
 
 
 def _better(task: Task, network: Mapping[str, float], baseline: Mapping[str, float]) -> str:

@@ -26,7 +26,7 @@ from smpgnn.training.probabilities import (
     reliability,
 )
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import Part, parts_of, probabilities, with_probabilities
+from smpgnn.training.tasks.quantities import Part, parts_of
 
 #: The file in the run folder.
 FILE = "calibration.json"
@@ -57,10 +57,9 @@ class Calibration:
         by_name = {one.name: one for one in self.calibrators}
         for part in parts_of(task) if by_name else ():
             if part.name in by_name:
-                shares = by_name[part.name](probabilities(part, values).cpu().numpy())
-                values = with_probabilities(
-                    part, values, torch.from_numpy(shares).to(values.device)
-                )
+                shares = by_name[part.name](part.probabilities(values).cpu().numpy())
+                values = values.clone()
+                values[:, part.own] = torch.from_numpy(shares)[:, -len(part.columns) :].to(values)
         return values
 
     def save(self, folder: Path) -> None:
@@ -106,7 +105,7 @@ class HeldOut:
     def classes(self, part: Part, column: int) -> tuple[Values, Rows]:
         """Probabilities and class of the rows with a known target."""
         known = ~self.target[:, column].isnan()
-        shares = probabilities(part, self.mean[known]).numpy()
+        shares = part.probabilities(self.mean[known]).numpy()
         return shares, self.target[known, column].long().numpy()
 
 

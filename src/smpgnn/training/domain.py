@@ -16,7 +16,7 @@ from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_data import SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks import OneLevelTask, Task
-from smpgnn.training.tasks.quantities import parts_of, probabilities, quantities
+from smpgnn.training.tasks.quantities import parts_of, quantities
 
 
 class TestErrors:
@@ -38,7 +38,7 @@ class TestErrors:
         for part, real in zip(self.parts, target.double().unbind(1), strict=True):
             if part.classes:
                 number = real.nan_to_num().long().unsqueeze(1)
-                lacking = 1 - probabilities(part, values).gather(1, number)[:, 0]
+                lacking = 1 - part.probabilities(values).gather(1, number)[:, 0]
                 errors.append(torch.where(real.isnan(), torch.nan, lacking))
             else:
                 errors.append(values[:, part.columns[0]] - real)

@@ -22,6 +22,7 @@ from smpgnn.training.prepare import Prepared
 from smpgnn.training.provenance import origin
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, load_model
+from smpgnn.training.tasks.base import targets_only
 from smpgnn.training.tasks.quantities import output_of
 from smpgnn.training.unseen import Metrics, Predictions, predict_unseen, splits_of
 
@@ -131,7 +132,7 @@ def _write_domain(
     errors, position = TestErrors(found.task), found.position
     if len(position):
         mean = found.held_out(position, calibration).mean
-        errors.keep(output_of(found.task, mean), found.batch(position))
+        errors.keep(output_of(found.task, mean), targets_only(found.store, position))
     repeat = found.members[0].repeat
     first = [one for one in found.members if one.first and one.repeat == repeat]
     groups = [one.folder(folder.path) for one in first]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from smpgnn.config.options import TableOptions
-from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.calibration import Calibration, HeldOut
 from smpgnn.training.ensemble import Shown, categories_of, spread
@@ -22,6 +22,7 @@ from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_data import CALIBRATION, SplitTable
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import OneLevelTask, Task
+from smpgnn.training.tasks.base import targets_only
 from smpgnn.training.tasks.quantities import numbers, output_of, quantities
 
 if TYPE_CHECKING:
@@ -60,25 +61,12 @@ class Predictions:
     def target(self, position: Tensor) -> Tensor:
         """The targets of these rows in the units of the quantities, [R, T]; bounds are NaN."""
         assert isinstance(self.task, OneLevelTask)
-        return self.task.exact(self.batch(position)).cpu()
-
-    def batch(self, position: Tensor) -> GraphBatch:
-        """A batch with the targets of these rows only."""
-        known = {entry.name for entry in fields(GraphBatch)}
-        given = {
-            entry.name: value[position]
-            for entry in fields(self.store)
-            if entry.name in known - {"x", "edge_index", "edge_attr"}
-            and isinstance(value := getattr(self.store, entry.name), Tensor)
-            and len(value) == self.values.size(1)
-        }
-        empty = torch.zeros(0, dtype=torch.long)
-        return GraphBatch(None, empty.view(2, 0), None, empty, len(position), **given)
+        return self.task.exact(targets_only(self.store, position)).cpu()
 
     def metrics(self, mean: Tensor, position: Tensor) -> Metrics:
         """The metrics of quantities [R, Q] on these rows."""
         collected = self.task.metrics()
-        self.task.update(collected, output_of(self.task, mean), self.batch(position))
+        self.task.update(collected, output_of(self.task, mean), targets_only(self.store, position))
         return self.task.defined(collected)
 
     def of_groups(self) -> list[Metrics]:
@@ -109,7 +97,7 @@ class Predictions:
         except InputError:  # too few calibration rows for intervals of this level
             shown = Shown(self.task, calibration, len(self.members) > 1)
             values = shown.rows(held_out.mean, held_out.spread)
-        targets = self.task.shown_targets(self.batch(self.position))
+        targets = self.task.shown_targets(targets_only(self.store, self.position))
         rows = [[*known, *value] for known, value in zip(targets, values, strict=True)]
         return prediction_table(self.task, self.table, shown.columns, rows, smiles)
 

@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from smpgnn.data.store import GraphBatch
+from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.tables import free_names
+from smpgnn.data.targets import exact
 from smpgnn.training.objective import Objective
+from smpgnn.training.tasks.part import Part
 
 if TYPE_CHECKING:
-    from torchmetrics import MetricCollection
+    from torchmetrics import Metric
 
 
 @dataclass(frozen=True)
@@ -60,17 +64,18 @@ class Task(ABC):
         """The number of known targets in a batch, over which the loss is a mean."""
 
     @abstractmethod
-    def metrics(self) -> MetricCollection: ...
+    def metrics(self) -> Metric:
+        """What collects outputs and targets (`update`) and measures them (`results`)."""
 
     @abstractmethod
-    def update(self, metrics: MetricCollection, output: Any, batch: GraphBatch) -> None: ...
+    def update(self, metrics: Metric, output: Any, batch: GraphBatch) -> None: ...
 
-    def results(self, metrics: MetricCollection) -> dict[str, Tensor]:
+    def results(self, metrics: Metric) -> dict[str, Tensor]:
         """The values of the metrics, by their names for users."""
         values: dict[str, Tensor] = metrics.compute()
         return values
 
-    def defined(self, metrics: MetricCollection) -> dict[str, float]:
+    def defined(self, metrics: Metric) -> dict[str, float]:
         """The results as numbers, without metrics that are undefined on these targets."""
         numbers = {name: float(value) for name, value in self.results(metrics).items()}
         return {name: value for name, value in numbers.items() if not math.isnan(value)}
@@ -105,14 +110,21 @@ class Task(ABC):
 
 @dataclass(frozen=True)
 class OneLevelTask(Task):
-    """Targets that all belong to graphs or all to nodes (`level`)."""
+    """Targets that all belong to graphs or all to nodes (`level`).
+
+    A kind of task has its `target_parts` and a loss; all else follows from these.
+    """
 
     level: str = "graph"
 
-    @property
     @abstractmethod
+    def target_parts(self) -> tuple[Part, ...]:
+        """Each target."""
+
+    @property
     def outputs(self) -> int:
         """Number of outputs per graph or node."""
+        return sum(len(part.columns) for part in self.target_parts())
 
     @property
     def node_outputs(self) -> int:
@@ -122,31 +134,111 @@ class OneLevelTask(Task):
     def graph_outputs(self) -> int:
         return self.outputs if self.level == "graph" else 0
 
-    @abstractmethod
-    def score_names(self) -> list[str]:
-        """Column names of `scores`."""
-
-    @abstractmethod
-    def scores(self, output: Tensor) -> Tensor:
-        """The unbounded numbers behind a prediction, which can be explained, [R, T]."""
-
     def target(self, batch: GraphBatch) -> Tensor:
-        """The targets of a batch; NaN: unknown."""
+        """The targets of a batch, [R, T]; NaN: unknown."""
         target = batch.y if self.level == "graph" else batch.y_node
         assert target is not None
         return target
+
+    def learned(self, batch: GraphBatch) -> Tensor:
+        """The targets, or their logarithms if these are learned; float32."""
+        target, parts = self.target(batch).float(), self.target_parts()
+        if not any(part.log10 for part in parts):
+            return target
+        pairs = zip(parts, target.unbind(1), strict=True)
+        return torch.stack([own.log10() if part.log10 else own for part, own in pairs], dim=1)
+
+    def exact(self, batch: GraphBatch) -> Tensor:
+        """The targets of a batch in the units of the metrics, [R, T]; NaN: unknown, or a bound."""
+        return exact(self.learned(batch), batch.side)
 
     def known(self, batch: GraphBatch) -> int:
         return int((~self.target(batch).isnan()).sum())
 
     def measured(self, output: Tensor) -> Tensor:
-        """The numbers that `measures` compares with `exact`, [R, K]."""
-        return output.float()
+        """The numbers that are compared with `exact`, and the logits of classes; float32."""
+        columns = [part for part in self.target_parts() for _ in part.columns]
+        output = output.float()
+        scale = output.new_tensor([part.scale for part in columns])
+        return output * scale + output.new_tensor([part.mean for part in columns])
 
-    def exact(self, batch: GraphBatch) -> Tensor:
-        """The targets of a batch in the units of the metrics, [R, T]; NaN: unknown, or a bound."""
-        return self.target(batch)
+    def metrics(self) -> Metric:
+        from smpgnn.training.metrics import Scores
 
-    @abstractmethod
+        return Scores(self.measures)
+
+    def update(self, metrics: Metric, output: Tensor, batch: GraphBatch) -> None:
+        metrics.update(self.measured(output), self.exact(batch))
+
     def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """The metrics in `metric_names`, of all of `measured` and `exact` in float64."""
+        """The metrics: the mean of each over the targets, and with several targets also each.
+
+        Args:
+            values: of `measured`, [R, outputs] in float64.
+            target: of `exact`, [R, T] in float64.
+        """
+        parts = tuple(zip(self.target_parts(), target.unbind(1), strict=True))
+        if not self.metric_names:
+            return self._old_measures(parts, values)
+        found = {part.name: part.measures(self.metric_names, values, own) for part, own in parts}
+        means, single = dict[str, Tensor](), dict[str, Tensor]()
+        for metric in self.metric_names:
+            own = {name: each[metric] for name, each in found.items() if metric in each}
+            if own:
+                means[metric] = torch.stack(list(own.values())).mean()
+            if len(parts) > 1:
+                single |= {f"{metric} {name}": value for name, value in own.items()}
+        return means | single
+
+    @staticmethod
+    def _old_measures(parts: tuple[tuple[Part, Tensor], ...], values: Tensor) -> dict[str, Tensor]:
+        """The metrics of the paper's tasks and of earlier versions, over all targets together."""
+        if parts[0][0].classes:
+            hits = torch.cat([part.hits(values, own) for part, own in parts])
+            return {"accuracy": hits.double().mean()}
+        gaps = [(values[:, part.own][:, 0] - own)[~own.isnan()] for part, own in parts]
+        every = torch.cat(gaps)
+        found = {"mae": every.abs().mean(), "mse": every.square().mean()}
+        if len(parts) > 1:
+            pairs = zip(parts, gaps, strict=True)
+            found |= {f"mae {part.name}": gap.abs().mean() for (part, _), gap in pairs}
+        return found
+
+    def score_names(self) -> list[str]:
+        """Column names of `scores`."""
+        return free_names([name for part in self.target_parts() for name in part.score_names()])
+
+    def scores(self, output: Tensor) -> Tensor:
+        """The unbounded numbers behind a prediction, which can be explained, [R, names]."""
+        return torch.cat([part.scores(output) for part in self.target_parts()], dim=1)
+
+    def columns(self) -> list[str]:
+        return free_names([name for part in self.target_parts() for name in part.headers()])
+
+    def predict(self, output: Tensor) -> list[list[Any]]:
+        return _rows([column for part in self.target_parts() for column in part.predicted(output)])
+
+    def target_names(self) -> list[str]:
+        return [part.name for part in self.target_parts()]
+
+    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
+        target, side = self.target(batch).float(), batch.side
+        sides = [None] * target.size(1) if side is None else side.unbind(1)
+        columns = zip(self.target_parts(), target.unbind(1), sides, strict=True)
+        return _rows([part.known(own, bound) for part, own, bound in columns])
+
+
+def _rows(columns: list[list[Any]]) -> list[list[Any]]:
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def targets_only(store: GraphStore, rows: Tensor | None = None) -> GraphBatch:
+    """A batch of targets and weights without the graphs; `rows`: of some graphs (or nodes) only."""
+    given = {
+        name: value if rows is None else value[rows]
+        for name in ("y", "y_node", "weight", "side")
+        if (value := getattr(store, name)) is not None
+    }
+    none = torch.zeros(0, dtype=torch.long)
+    count = len(store) if rows is None else len(rows)
+    return GraphBatch(None, none.view(2, 0), None, none, count, **given)
