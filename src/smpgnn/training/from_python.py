@@ -71,8 +71,11 @@ def prepare_python(
     own: OwnSplit | None = partial(_of_indices, parts) if indices else None
     if isinstance(options, MoleculesOptions):
         if pieces is not None:
+            import pandas as pd
+
             frames = [_table(options, part, name) for name, part in pieces.items()]
-            data, own = _concat(frames), _in_turn([len(frame) for frame in frames])
+            data = pd.concat(frames).rename_axis("row")
+            own = _in_turn([len(frame) for frame in frames])
         elif data is not None:
             _check_table(data, "data")
         return molecules(options, saved, data=data, own=own)
@@ -192,13 +195,6 @@ def _check_table(data: Any, name: str) -> None:
         )
 
 
-def _concat(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    import pandas as pd
-
-    joined = pd.concat(frames)
-    return joined.set_axis(pd.Index(joined.index, name="row"))
-
-
 def _graphs(value: Any, name: str) -> list[Any]:
     """The graphs of a list, data set or single graph."""
     from torch_geometric.data import Dataset  # has all attributes of its graphs, too
@@ -255,16 +251,12 @@ def _check_masks(options: GraphsOptions, own: OwnSplit | None) -> None:
         raise InputError(
             "the graphs have train_mask: leave out train, val and test, or delete the masks."
         )
-    if options.folds:
-        raise InputError(
-            f"folds={options.folds} and train_mask both say how to split: leave out folds, or "
-            "delete the masks."
-        )
-    if options.split != "random":
-        raise InputError(
-            f"split='{options.split}' and train_mask both say how to split: leave out split, or "
-            "delete the masks."
-        )
+    for name, usual in (("folds", 0), ("split", "random")):
+        if (value := getattr(options, name)) != usual:
+            raise InputError(
+                f"{name}={value!r} and train_mask both say how to split: leave out {name}, or "
+                "delete the masks."
+            )
 
 
 def _of_masks(

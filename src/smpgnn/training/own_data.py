@@ -28,7 +28,7 @@ from smpgnn.data.weights import read_weights
 from smpgnn.errors import InputError
 from smpgnn.training.own_molecules import molecule_rows
 from smpgnn.training.own_run import options_source, prepare_run
-from smpgnn.training.own_splits import Basis, basis_column
+from smpgnn.training.own_splits import OwnData, basis_column
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_data import RunData, SplitTable
 
@@ -115,28 +115,21 @@ def molecules(
         inputs["descriptors"] = descriptors.to_dict()
         u = descriptors.of(found.smiles, values[found.index])
         found = replace(found, store=replace(found.store, u=u))
-    split = None if own is None else own(len(frame))
-    basis = Basis(
-        source,
-        frame[by].iloc[found.index.tolist()] if by else None,
-        smiles=found.smiles,
-        rows_alone=old,
-    )
-    new = smiles if saved is None else None
-    chosen = molecule_rows(options, found, targets, weight, basis, content.place, new, split)
-    prepared = prepare_run(
-        options,
-        chosen.store,
+    rows = OwnData(
+        found.store,
         targets.spec,
         content,
         inputs,
-        saved,
-        rows=chosen.rows,
-        own=split,
-        basis=chosen.basis,
-        notes=(*left_out(found, frame, source), *chosen.notes),
-        summary=chosen.summary,
+        found.index,
+        column=frame[by].iloc[found.index.tolist()] if by else None,
+        smiles=found.smiles,
+        given=None if own is None else own(len(frame)),
+        rows_alone=old,
+        notes=left_out(found, frame, source),
     )
+    new = smiles if saved is None else None
+    rows = molecule_rows(options, rows, found, targets, weight, new)
+    prepared = prepare_run(options, rows, saved)
     read = dict(zip(found.index.tolist(), found.smiles, strict=True))
     return replace(prepared, smiles=[read.get(row, "") for row in range(len(frame))])
 
@@ -266,24 +259,13 @@ def prepare_store(
         content = replace(content, place=lambda row: f"graph {names[row]}")
     if saved is not None:
         saved.check(content)
-    basis = Basis(getattr(options, "labels", "") or options_source(options), column)
-    summary = None
-    if saved is None:
-        values = store.y if store.y_node is None else store.y_node
-        assert values is not None
-        summary = DataSummary(len(store), 0, summarize(Targets(values, targets, store.side)))
-    return prepare_run(
-        options,
-        store,
-        targets,
-        content,
-        source,
-        saved,
-        own=own,
-        basis=basis,
-        notes=notes,
-        summary=summary,
+    own_data = OwnData(
+        store, targets, content, source, torch.arange(len(store)), column, given=own, notes=notes
     )
+    if saved is None:
+        summary = summarize(Targets(own_data.target, targets, store.side))
+        own_data = replace(own_data, summary=DataSummary(len(store), 0, summary))
+    return prepare_run(options, own_data, saved)
 
 
 def _attributes(schema: GraphSchema) -> tuple[str, ...]:
