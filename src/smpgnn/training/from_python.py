@@ -23,13 +23,7 @@ from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import read_table, select_columns
 from smpgnn.data.targets import parse_targets
 from smpgnn.errors import InputError
-from smpgnn.training.own_data import (
-    OwnSplit,
-    graphs,
-    molecules,
-    prepare_store,
-    table_columns_of,
-)
+from smpgnn.training.own_data import OwnSplit, graphs, molecules, prepare_store, table_columns_of
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_data import RunData, SplitTable
 

@@ -9,13 +9,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smpgnn.config.options import TableOptions
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.training.baseline import joined_baseline
 from smpgnn.training.calibration import Calibration, calibrate
-from smpgnn.training.domain import TestErrors, write_domain_of_members
+from smpgnn.training.domain import test_errors, write_domain
 from smpgnn.training.ensemble import Ensemble
 from smpgnn.training.member_plan import members
 from smpgnn.training.prepare import Prepared
@@ -128,16 +129,17 @@ def finish(
 def _write_domain(
     folder: RunFolder, prepared: Prepared, found: Predictions, calibration: Calibration
 ) -> None:
-    """Store the training molecules, and the errors of the mean of the members."""
-    errors, position = TestErrors(found.task), found.position
+    """Store the molecules that any member was trained on, and the errors of the members' mean."""
+    errors, position = list[Tensor](), found.position
     if len(position):
-        mean = found.held_out(position, calibration).mean
-        errors.keep(output_of(found.task, mean), targets_only(found.store, position))
+        mean = output_of(found.task, found.held_out(position, calibration).mean)
+        errors.append(test_errors(found.task, mean, targets_only(found.store, position)))
+    splits = splits_of(prepared.split_table()).values()
+    train = torch.unique(torch.cat([table.of("train").row for table in splits]))
     repeat = found.members[0].repeat
     first = [one for one in found.members if one.first and one.repeat == repeat]
     groups = [one.folder(folder.path) for one in first]
-    splits = list(splits_of(prepared.split_table()).values())
-    write_domain_of_members(folder, prepared, splits, groups, found.table.row, errors)
+    write_domain(folder, prepared, train, found.table.row, errors, groups)
 
 
 def held_out_folds(

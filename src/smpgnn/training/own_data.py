@@ -80,11 +80,7 @@ def molecules(
     else:
         frame = select_columns(data, columns, source)
     targets = parse_targets(
-        frame,
-        options.targets,
-        _same_task(options, saved),
-        log10=options.log_target,
-        source=source,
+        frame, options.targets, _same_task(options, saved), log10=options.log_target, source=source
     )
     smiles = frame[options.smiles_column].tolist()
     weight = None
@@ -95,9 +91,7 @@ def molecules(
     more = values if weight is None else torch.cat([weight, values], dim=1)
     named = (*weight_columns(options.weight_column), *descriptor_columns(descriptors.columns))
     content = Content(
-        source,
-        smiles_fingerprint(smiles, targets, more, named),
-        lambda row: place(frame, row),
+        source, smiles_fingerprint(smiles, targets, more, named), lambda row: place(frame, row)
     )
     if saved is not None:
         saved.check(content)

@@ -105,8 +105,7 @@ def _check_groups(options: MoleculesOptions, groups: Rows, data: OwnData) -> Non
     values = u[:, -len(columns) :]
     for row, column in (values != values[torch.from_numpy(first)]).nonzero()[:1].tolist():
         refuse(
-            row,
-            f"different values of the descriptor '{columns[column]}': use --replicates keep.",
+            row, f"different values of the descriptor '{columns[column]}': use --replicates keep."
         )
 
 

@@ -16,13 +16,7 @@ from smpgnn.data.tables import listing
 from smpgnn.data.targets import TargetSpec, exact
 from smpgnn.errors import InputError
 from smpgnn.training.scores import is_defined
-from smpgnn.training.tasks import (
-    Classification,
-    MixedTargets,
-    MultiLabel,
-    OneLevelTask,
-    Regression,
-)
+from smpgnn.training.tasks import Classification, MixedTargets, MultiLabel, OneLevelTask, Regression
 from smpgnn.training.tasks.classification import balanced_weights
 
 #: How messages call the targets of each kind of task.

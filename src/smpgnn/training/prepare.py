@@ -87,11 +87,15 @@ class Prepared:
         """The split of each row, or the folds."""
         return self.table or SplitTable.of_splits(self.splits)
 
-    def smiles_of(self, part: str) -> list[str]:
-        """The SMILES of the molecules of a split: 'train', 'val' or 'test'."""
+    def rows_of(self, part: str) -> Tensor:
+        """The rows of a split: 'train', 'val' or 'test'."""
         table = self.split_table()
-        assert isinstance(table, SplitTable)
-        return [self.smiles[row] for row in table.of(part).row.tolist()]
+        assert isinstance(table, SplitTable)  # folds have members
+        return table.of(part).row
+
+    def smiles_of(self, part: str) -> list[str]:
+        """The SMILES of the molecules of a split."""
+        return [self.smiles[row] for row in self.rows_of(part).tolist()]
 
     def network(self) -> nn.Module:
         """The network before training, with the statistics of the data that it needs."""

@@ -22,10 +22,7 @@ from smpgnn.training.resume import damaged
 
 
 def make_trainer(
-    options: TrainOptions,
-    device: torch.device,
-    logger: Logger | bool,
-    callbacks: list[pl.Callback],
+    options: TrainOptions, device: torch.device, logger: Logger | bool, callbacks: list[pl.Callback]
 ) -> pl.Trainer:
     """The trainer of a run; refuses options that do not fit the environment."""
     if options.precision == "tf32" and device.type == "cuda":
