@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from smpgnn.data.splits import Split
-from smpgnn.training.fold_table import FoldTable
-from smpgnn.training.run_data import CALIBRATION, SplitTable
+from smpgnn.training.run_data import CALIBRATION, FoldTable, SplitTable
 
 SPLITS = {
     (1, 1): ([0, 1], [2], [3, 4]),

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from smpgnn.errors import InputError
 from smpgnn.pages.run_files import RunFiles
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import Part, parts_of
+from smpgnn.training.tasks.base import parts_of
+from smpgnn.training.tasks.part import Part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,7 +26,8 @@ from smpgnn.training.probabilities import (
     reliability,
 )
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import Part, parts_of
+from smpgnn.training.tasks.base import parts_of
+from smpgnn.training.tasks.part import Part
 
 #: The file in the run folder.
 FILE = "calibration.json"

@@ -15,7 +15,7 @@ from smpgnn.inference.domain import Domain
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks import OneLevelTask, Task
-from smpgnn.training.tasks.quantities import quantities
+from smpgnn.training.tasks.base import quantities
 
 
 def test_errors(task: Task, output: Any, batch: GraphBatch) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from smpgnn.config.options import TableOptions
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
-from smpgnn.training.baseline import joined_baseline
+from smpgnn.training.baseline import joined_baseline, mean_metrics
 from smpgnn.training.calibration import Calibration, calibrate
 from smpgnn.training.domain import test_errors, write_domain
 from smpgnn.training.ensemble import Ensemble
@@ -23,8 +23,7 @@ from smpgnn.training.prepare import Prepared
 from smpgnn.training.provenance import origin
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, load_model
-from smpgnn.training.tasks.base import targets_only
-from smpgnn.training.tasks.quantities import output_of
+from smpgnn.training.tasks.base import output_of, targets_only
 from smpgnn.training.unseen import Metrics, Predictions, predict_unseen, splits_of
 
 
@@ -155,27 +154,19 @@ def summary(found: Predictions, calibration: Calibration, validation: Sequence[M
     """The metrics of the members together."""
     folds = any(one.fold for one in found.members)
     if not len(found.position):  # a split from Python without test rows
-        return Results(_mean(validation), {}, {}, {})
+        return Results(mean_metrics(validation), {}, {}, {})
     if folds:
         of_groups = found.of_groups()
-        test, sd = _mean(of_groups), _sd(of_groups)
+        test, sd = mean_metrics(of_groups), _sd(of_groups)
     else:
         rows = found.held_out(found.position, calibration)
         test, sd = found.metrics(rows.mean, found.position), {}
-    return Results(_mean(validation), test, sd, _mean(found.of_members()))
-
-
-def _mean(values: Sequence[Metrics]) -> Metrics:
-    """The mean of each metric that all have."""
-    return {name: fmean(one[name] for one in values) for name in _shared(values)}
+    return Results(mean_metrics(validation), test, sd, mean_metrics(found.of_members()))
 
 
 def _sd(values: Sequence[Metrics]) -> Metrics:
-    return {name: stdev(one[name] for one in values) for name in _shared(values)}
-
-
-def _shared(values: Sequence[Metrics]) -> list[str]:
-    return [name for name in values[0] if all(name in one for one in values)]
+    """The standard deviation of each metric that all have."""
+    return {name: stdev(one[name] for one in values) for name in mean_metrics(values)}
 
 
 def _write_reliability(folder: RunFolder, lines: list[dict[str, Any]]) -> None:

@@ -15,7 +15,6 @@ from smpgnn.data.categories import Categories
 from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
-from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.member_plan import members
 from smpgnn.training.own_splits import (
     OwnData,
@@ -27,7 +26,7 @@ from smpgnn.training.own_splits import (
 )
 from smpgnn.training.own_task import exact_targets, own_task
 from smpgnn.training.prepare import SPLITS, Prepared, Whole, assemble
-from smpgnn.training.run_data import RunData, SplitTable
+from smpgnn.training.run_data import FoldTable, RunData, SplitTable
 
 
 def prepare_run(options: TableOptions, data: OwnData, saved: RunData | None) -> Prepared:

@@ -17,6 +17,7 @@ from smpgnn.data.targets import TargetSpec, exact
 from smpgnn.errors import InputError
 from smpgnn.training.scores import is_defined
 from smpgnn.training.tasks import Classification, MixedTargets, MultiLabel, OneLevelTask, Regression
+from smpgnn.training.tasks.base import one_target
 from smpgnn.training.tasks.classification import balanced_weights
 
 #: How messages call the targets of each kind of task.
@@ -138,7 +139,7 @@ def _with_loss(
                 )
             )
         else:
-            own = _only(train, number)
+            own = one_target(train, number)
             loss = losses["regression"]
             tasks.append(Regression.fit((name,), own, level, loss, log10=targets.log10))
     if len(tasks) == 1:
@@ -148,16 +149,6 @@ def _with_loss(
         for task, kind in zip(tasks, targets.kinds, strict=True)
     ]
     return MixedTargets.fit(parts, train, level)
-
-
-def _only(store: GraphStore, number: int) -> GraphStore:
-    """The store with one target only."""
-    cut = {
-        name: value[:, number : number + 1]
-        for name in ("y", "y_node", "side")
-        if (value := getattr(store, name)) is not None
-    }
-    return replace(store, **cut)
 
 
 def _with_metrics(

@@ -26,8 +26,7 @@ from smpgnn.data.graph_schema import Attribute, GraphSchema
 from smpgnn.data.store import GraphStore
 from smpgnn.data.summary import DataSummary
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.training.fold_table import FoldTable
-from smpgnn.training.run_data import RunData, SplitTable
+from smpgnn.training.run_data import FoldTable, RunData, SplitTable
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Classification, GraphProperties, Regression, Task
 from smpgnn.training.transfer import take_weights

@@ -23,7 +23,6 @@ from smpgnn.training.baseline import baseline_record
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
 from smpgnn.training.domain import test_errors, write_domain
 from smpgnn.training.evaluation import evaluate_store, test_table
-from smpgnn.training.loggers import run_logger
 from smpgnn.training.member_plan import members
 from smpgnn.training.member_results import finish, joined, load_members
 from smpgnn.training.members import Given, jobs_of, train_all
@@ -46,7 +45,7 @@ from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.start import started
-from smpgnn.training.trainer import fit, make_trainer, quiet_libraries
+from smpgnn.training.trainer import fit, make_trainer, quiet_libraries, run_logger
 from smpgnn.training.unseen import splits_of
 
 

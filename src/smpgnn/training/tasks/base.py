@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,11 +14,14 @@ from torch import Tensor
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.data.tables import free_names
 from smpgnn.data.targets import exact
+from smpgnn.errors import InputError
 from smpgnn.training.objective import Objective
 from smpgnn.training.tasks.part import Part
 
 if TYPE_CHECKING:
     from torchmetrics import Metric
+
+Graphs = TypeVar("Graphs", GraphStore, GraphBatch)
 
 
 @dataclass(frozen=True)
@@ -204,6 +207,13 @@ class OneLevelTask(Task):
             found |= {f"mae {part.name}": gap.abs().mean() for (part, _), gap in pairs}
         return found
 
+    def units(self) -> str:
+        parts = self.target_parts()
+        names = [part.name for part in parts if part.log10]
+        if names and len(names) == len(parts):
+            return f"The metrics are those of log10 of the target{'s' * (len(parts) > 1)}."
+        return f"The metrics of {', '.join(names)} are those of log10." if names else ""
+
     def score_names(self) -> list[str]:
         """Column names of `scores`."""
         return free_names([name for part in self.target_parts() for name in part.score_names()])
@@ -230,6 +240,40 @@ class OneLevelTask(Task):
 
 def _rows(columns: list[list[Any]]) -> list[list[Any]]:
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def parts_of(task: Task) -> tuple[Part, ...]:
+    """Each target."""
+    if not isinstance(task, OneLevelTask):
+        raise TypeError(type(task))
+    return task.target_parts()
+
+
+def numbers(task: Task) -> list[Part]:
+    """The targets that are numbers."""
+    return [part for part in parts_of(task) if not part.classes]
+
+
+def quantities(task: Task, output: Tensor) -> Tensor:
+    """The quantities (`Part`) of an output of the network, [R, Q] in float64."""
+    if not isinstance(task, OneLevelTask):
+        raise InputError("members need your own data, with targets of graphs or of nodes.")
+    return torch.cat([part.quantities(output.double()) for part in task.target_parts()], dim=1)
+
+
+def output_of(task: Task, values: Tensor) -> Tensor:
+    """An output with these quantities, which the task shows and measures; float32."""
+    return torch.cat([part.output_of(values) for part in parts_of(task)], dim=1).float()
+
+
+def one_target(of: Graphs, number: int) -> Graphs:
+    """A store or batch with one of its targets only."""
+    cut = {
+        name: value[:, number : number + 1]
+        for name in ("y", "y_node", "side")
+        if (value := getattr(of, name)) is not None
+    }
+    return replace(of, **cut)
 
 
 def targets_only(store: GraphStore, rows: Tensor | None = None) -> GraphBatch:

@@ -29,7 +29,8 @@ class Classification(OneLevelTask):
     larger_is_better: bool = True
 
     def target_parts(self) -> tuple[Part, ...]:
-        return (Part(self.name, tuple(range(len(self.classes))), self.classes),)
+        columns = tuple(range(len(self.classes)))
+        return (Part(self.name, columns, self.classes, class_weights=self.class_weights),)
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
         target, output = self.target(batch)[:, 0].nan_to_num(-1.0).long(), output.float()
@@ -57,8 +58,11 @@ class MultiLabel(OneLevelTask):
     larger_is_better: bool = True
 
     def target_parts(self) -> tuple[Part, ...]:
-        pairs = zip(self.names, self.classes, strict=True)
-        return tuple(Part(name, (number,), labels) for number, (name, labels) in enumerate(pairs))
+        weights = self.class_weights or ((),) * len(self.names)
+        each = enumerate(zip(self.names, self.classes, weights, strict=True))
+        return tuple(
+            Part(name, (number,), labels, class_weights=own) for number, (name, labels, own) in each
+        )
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
         target = self.target(batch).float()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from smpgnn.data.store import GraphBatch, GraphStore
-from smpgnn.training.tasks.base import OneLevelTask, targets_only
+from smpgnn.training.tasks.base import OneLevelTask, one_target, targets_only
 from smpgnn.training.tasks.classification import Classification
 from smpgnn.training.tasks.part import Part
 from smpgnn.training.tasks.regression import Regression
@@ -41,12 +41,7 @@ class MixedTargets(OneLevelTask):
         """Each task, the batch with its target only, and its outputs."""
         start = 0
         for number, task in enumerate(self.parts):
-            cut = {
-                name: value[:, number : number + 1]
-                for name in ("y", "y_node", "side")
-                if (value := getattr(batch, name)) is not None
-            }
-            yield task, replace(batch, **cut), slice(start, start + task.outputs)
+            yield task, one_target(batch, number), slice(start, start + task.outputs)
             start += task.outputs
 
     def target_parts(self) -> tuple[Part, ...]:
@@ -66,10 +61,6 @@ class MixedTargets(OneLevelTask):
             total = total + task.loss(output[:, columns], own) * known / scale
             count = count + known
         return total / count.clamp(min=1)
-
-    def units(self) -> str:
-        units = [part.name for part in self.target_parts() if part.log10]
-        return f"The metrics of {', '.join(units)} are those of log10." if units else ""
 
     def metric_groups(self) -> list[tuple[tuple[str, ...], list[str]]]:
         groups: list[tuple[tuple[str, ...], list[str]]] = []

@@ -24,7 +24,7 @@ class Part:
     `columns` are its indices among the outputs of the network: one of a number, and of classes one
     each, the logits; two classes may have only that of the second. `classes` is empty for a number.
     With `log10` the number is a logarithm. The network predicts numbers minus `mean`, divided by
-    `scale`.
+    `scale`. `class_weights` are those of the classes in the loss; empty: 1.
 
     Members of an ensemble average *quantities*, one for each output: the numbers as they are
     learned, and the probabilities of the classes.
@@ -36,6 +36,7 @@ class Part:
     log10: bool = False
     mean: float = 0.0
     scale: float = 1.0
+    class_weights: tuple[float, ...] = ()
 
     @property
     def meaning(self) -> tuple[object, ...]:

@@ -96,7 +96,3 @@ class Regression(OneLevelTask):
         if batch.weight is not None:
             gap = gap * batch.weight.float()
         return gap.sum() / known.sum().clamp(min=1)
-
-    def units(self) -> str:
-        many = len(self.names) > 1
-        return f"The metrics are those of log10 of the target{'s' * many}." if self.log10 else ""
