@@ -139,9 +139,7 @@ class OneLevelTask(Task):
 
     def target(self, batch: GraphBatch) -> Tensor:
         """The targets of a batch, [R, T]; NaN: unknown."""
-        target = batch.y if self.level == "graph" else batch.y_node
-        assert target is not None
-        return target
+        return targets_of(batch, self.level)
 
     def learned(self, batch: GraphBatch) -> Tensor:
         """The targets, or their logarithms if these are learned; float32."""
@@ -264,6 +262,13 @@ def quantities(task: Task, output: Tensor) -> Tensor:
 def output_of(task: Task, values: Tensor) -> Tensor:
     """An output with these quantities, which the task shows and measures; float32."""
     return torch.cat([part.output_of(values) for part in parts_of(task)], dim=1).float()
+
+
+def targets_of(of: Graphs, level: str) -> Tensor:
+    """The targets of graphs, or of their nodes."""
+    target = of.y if level == "graph" else of.y_node
+    assert target is not None
+    return target
 
 
 def one_target(of: Graphs, number: int) -> Graphs:

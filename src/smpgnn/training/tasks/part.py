@@ -55,16 +55,11 @@ class Part:
 
     def predicted(self, output: Tensor) -> list[list[Any]]:
         """The columns of a table of predictions: the number, or the class and its probabilities."""
-        output = output[:, self.own].float()
+        values = self.quantities(output.float())
         if not self.classes:
-            return [self.shown(output[:, 0] * self.scale + self.mean).tolist()]
-        if len(self.columns) == 1:
-            shares = output.sigmoid()
-            best = (shares[:, 0] > 0.5).long()
-        else:
-            shares = output.softmax(1)
-            best = shares.argmax(1)
-        return [[self.classes[number] for number in best.tolist()], *shares.T.tolist()]
+            return [self.shown(values[:, 0]).tolist()]
+        best = _of_both(values).argmax(1).tolist()
+        return [[self.classes[number] for number in best], *values.T.tolist()]
 
     def known(self, target: Tensor, side: Tensor | None) -> list[Any]:
         """The targets [R] as in the user's table; None or NaN: unknown. `side`: of bounds."""
@@ -80,7 +75,7 @@ class Part:
         return torch.pow(10.0, values) if self.log10 else values
 
     def quantities(self, output: Tensor) -> Tensor:
-        """The quantities of outputs in float64, [R, columns]."""
+        """The quantities of outputs of the task, [R, columns]."""
         output = output[:, self.own]
         if not self.classes:
             return output * self.scale + self.mean
@@ -96,8 +91,7 @@ class Part:
 
     def probabilities(self, values: Tensor) -> Tensor:
         """The probabilities of all classes, [R, C], from the quantities of the task."""
-        own = values[:, self.own]
-        return own if own.size(1) > 1 else torch.cat([1 - own, own], dim=1)
+        return _of_both(values[:, self.own])
 
     def score_names(self) -> list[str]:
         """What explanations call the columns of `scores`."""
@@ -111,10 +105,10 @@ class Part:
 
         Of two classes only those of the second. Shape [R, names].
         """
-        output = output[:, self.own].float()
         if not self.classes:
-            return output * self.scale + self.mean
-        if len(self.columns) == 1:
+            return self.quantities(output.float())
+        output = output[:, self.own].float()
+        if output.size(1) == 1:
             return output
         if len(self.classes) == 2:
             return output[:, 1:] - output[:, :1]
@@ -123,9 +117,13 @@ class Part:
 
     def hits(self, values: Tensor, target: Tensor) -> Tensor:
         """Whether the class with the highest logit is the known one, of rows with a known class."""
-        own, known = values[:, self.own], target >= 0
-        best = own.argmax(1) if len(self.columns) > 1 else (own[:, 0] > 0).long()
-        return best[known] == target[known]
+        known = target >= 0
+        return self._logits(values)[known].argmax(1) == target[known]
+
+    def _logits(self, values: Tensor) -> Tensor:
+        """The logits of all classes, [R, C]."""
+        own = values[:, self.own]
+        return own if own.size(1) > 1 else torch.cat([torch.zeros_like(own), own], dim=1)
 
     def measures(
         self, metrics: Collection[str], values: Tensor, target: Tensor
@@ -144,14 +142,18 @@ class Part:
         known = ~target.isnan()
         if not known.any():
             return {}
-        own, real = values[known, self.own], target[known]
+        values, real = values[known], target[known]
         if self.classes:
-            logits = own if own.size(1) > 1 else torch.cat([torch.zeros_like(own), own], dim=1)
-            found = classification_scores(logits, real.long())
+            found = classification_scores(self._logits(values), real.long())
             relative = {"relative_error": 2 * (1 - found["auc"])} if "auc" in found else {}
         else:
-            found = regression_scores(own[:, 0], real)
+            found = regression_scores(values[:, self.own.start], real)
             relative = {"relative_error": found["rmse"] / self.scale}
         kind = METRICS["classification" if self.classes else "regression"]
         found = {name: found[name] for name in kind if is_defined(name, real)}
         return {name: value for name, value in (found | relative).items() if name in metrics}
+
+
+def _of_both(shares: Tensor) -> Tensor:
+    """The probabilities of all classes, from those of all or of the second of two."""
+    return shares if shares.size(1) > 1 else torch.cat([1 - shares, shares], dim=1)

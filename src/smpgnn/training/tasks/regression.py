@@ -9,7 +9,7 @@ from torch import Tensor
 
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
-from smpgnn.training.tasks.base import OneLevelTask
+from smpgnn.training.tasks.base import OneLevelTask, targets_of
 from smpgnn.training.tasks.part import Part
 
 
@@ -48,10 +48,9 @@ class Regression(OneLevelTask):
         log10: bool = False,
     ) -> Regression:
         """Mean and standard deviation from the training data; bounds count as values."""
-        target = store.y if level == "graph" else store.y_node
-        assert target is not None
         means, scales = [], []
-        target = target.double().log10() if log10 else target.double()
+        target = targets_of(store, level).double()
+        target = target.log10() if log10 else target
         for name, column in zip(names, target.unbind(1), strict=True):
             known = column[~column.isnan()]
             if known.numel() == 0:
