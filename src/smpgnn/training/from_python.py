@@ -54,7 +54,6 @@ def prepare_python(
     """Prepare a run on `data`, or on the path of `options` if `data` is None.
 
     Args:
-        options: the settings.
         data: a DataFrame or graphs of PyTorch Geometric.
         parts: train, val and test: data, row numbers, or all None.
         saved: what a run stores about its data, to continue it.
@@ -104,19 +103,16 @@ def _pieces(
             raise InputError(
                 f"{name} and train, val, test both say how to split: leave one of them out."
             )
-    counts = [_is_indices(parts[name]) for name in given]
-    if has_data:
-        for name, indices in zip(given, counts, strict=True):
-            if not indices:
-                raise InputError(
-                    f"data and {name} are both data: leave out data, or give {name} as row "
-                    "numbers of data, counted from 0."
-                )
-        return None
-    for name, indices in zip(given, counts, strict=True):
-        if indices:
+    for name in given:
+        indices = _is_indices(parts[name])
+        if has_data and not indices:
+            raise InputError(
+                f"data and {name} are both data: leave out data, or give {name} as row "
+                "numbers of data, counted from 0."
+            )
+        if indices and not has_data:
             raise InputError(f"{name} has row numbers: give the data that they count in data=.")
-    return {name: parts[name] for name in given}
+    return None if has_data else {name: parts[name] for name in given}
 
 
 def _is_indices(value: Any) -> bool:

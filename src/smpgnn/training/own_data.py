@@ -54,7 +54,6 @@ def molecules(
     """A table of SMILES.
 
     Args:
-        options: the settings.
         saved: what a run stores about its data, to continue it.
         data: the table, instead of the file that the settings name.
         own: a split from Python.
@@ -230,7 +229,6 @@ def prepare_store(
     """Prepare a run on graphs with targets in `y` or `y_node`.
 
     Args:
-        options: the settings.
         store: the graphs.
         targets: describes the targets.
         schema: how graph files become such graphs; None for graphs from Python.

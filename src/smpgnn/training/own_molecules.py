@@ -34,7 +34,6 @@ def molecule_rows(
     """Choose the rows, add their targets, and describe them.
 
     Args:
-        options: the settings.
         data: the molecules, without targets.
         found: the same as they were read.
         targets, weight: of all rows of the table.

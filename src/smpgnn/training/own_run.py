@@ -25,7 +25,7 @@ from smpgnn.training.own_splits import (
     take_calibration,
 )
 from smpgnn.training.own_task import exact_targets, own_task
-from smpgnn.training.prepare import SPLITS, Prepared, Whole, assemble
+from smpgnn.training.prepare import SPLITS, Prepared, assemble
 from smpgnn.training.run_data import FoldTable, RunData, SplitTable
 
 
@@ -109,7 +109,7 @@ def prepare_run(options: TableOptions, data: OwnData, saved: RunData | None) -> 
         notes=notes,
         own=data.content,
         table=table,
-        whole=Whole(store, data.rows) if members(options) else None,
+        whole=data if members(options) else None,
         summary=data.summary,
     )
 
