@@ -75,7 +75,6 @@ class Calibration:
             return cls()
         remedy = "restore it, or write it again with --resume"
         content = read_json(path, remedy)
-        content.pop("sha256", None)
         try:
             found = from_plain(cls, content, "calibration")
         except InputError as error:
@@ -148,8 +147,14 @@ def calibrate(
                 shares, target = test.classes(part, column)
                 crossed = calibrator(shares)
             about = {"raw": shares, "calibrated": crossed}
-            record[part.name] = _about_classes(calibrator, about, target)
-            diagrams += _diagrams(part.name, about, target)
+            bins = {kind: reliability(values, target) for kind, values in about.items()}
+            ece = {kind: calibration_error(found) for kind, found in bins.items()}
+            record[part.name] = {**_about_classes(calibrator, about, target), "ece": ece}
+            diagrams += [
+                {"target": part.name, "probabilities": kind, **asdict(one)}
+                for kind, found in bins.items()
+                for one in found
+            ]
         else:
             floor = narrowest(*choice.number(part, column))
             fitted = fit_intervals(part.name, *rows.number(part, column), floor)
@@ -185,15 +190,4 @@ def _about_classes(
         about["temperature"] = calibrator.temperature
     for name, of in (("log_loss", log_loss), ("brier", brier_score)):
         about[name] = {kind: of(values, target) for kind, values in shares.items()}
-    bins = {kind: reliability(values, target) for kind, values in shares.items()}
-    about["ece"] = {kind: calibration_error(found) for kind, found in bins.items()}
     return {**about, "rows": len(target)}
-
-
-def _diagrams(name: str, shares: dict[str, Values], target: Rows) -> list[dict[str, Any]]:
-    """Lines of reliability.csv."""
-    return [
-        {"target": name, "probabilities": kind, **asdict(one)}
-        for kind, values in shares.items()
-        for one in reliability(values, target)
-    ]

@@ -70,4 +70,4 @@ def write_domain(
         near.insert(0, "row", test.numpy() + 1)
     names = [f"error_{name}" for name in prepared.task.target_names()]
     values = pd.DataFrame(torch.cat(list(errors)).float().numpy(), columns=names)
-    folder.write_similarity(pd.concat([near, values], axis=1))
+    folder.write_table(folder.similarity, pd.concat([near, values], axis=1))

@@ -8,12 +8,12 @@ from pathlib import Path
 from statistics import stdev
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
 from smpgnn.config.options import TableOptions
 from smpgnn.errors import InputError
-from smpgnn.files import write_text
 from smpgnn.training.baseline import joined_baseline, mean_metrics
 from smpgnn.training.calibration import Calibration, calibrate
 from smpgnn.training.domain import test_errors, write_domain
@@ -66,10 +66,13 @@ class Results:
 
 
 def finish(
-    folder: RunFolder, options: TableOptions, prepared: Prepared, device: torch.device
+    folder: RunFolder,
+    options: TableOptions,
+    saved: Sequence[SavedModel],
+    prepared: Prepared,
+    device: torch.device,
 ) -> Results:
-    """Compute and write the results of a run whose members are trained."""
-    saved = load_members(folder.path, options)
+    """Compute and write the results of a run from its trained members."""
     found = predict_unseen(saved, options, prepared, device)
     single = [RunFolder(one.folder(folder.path)).read_record() for one in found.members]
     calibration, about = Calibration(), dict[str, Any]()
@@ -88,11 +91,14 @@ def finish(
             "rows": "held-out folds" if options.folds else "calibration rows",
             "targets": fitted.record,
         }}  # fmt: skip
-        _write_reliability(folder, fitted.diagrams)
+        if fitted.diagrams:
+            bins = pd.DataFrame(fitted.diagrams)
+            folder.write_table(folder.path / "reliability.csv", bins, float_format="%.7g")
     results = summary(found, calibration, [one["validation"] for one in single])
     if results.test:
         shown = found.held_out(found.position, calibration)
-        folder.write_predictions(found.frame(shown, calibration, prepared.smiles))
+        frame = found.frame(shown, calibration, prepared.smiles)
+        folder.write_table(folder.predictions, frame)
     if prepared.smiles:
         _write_domain(folder, prepared, found, calibration)
     entries = [one["baseline"] for one in single if "baseline" in one]
@@ -167,11 +173,3 @@ def summary(found: Predictions, calibration: Calibration, validation: Sequence[M
 def _sd(values: Sequence[Metrics]) -> Metrics:
     """The standard deviation of each metric that all have."""
     return {name: stdev(one[name] for one in values) for name in mean_metrics(values)}
-
-
-def _write_reliability(folder: RunFolder, lines: list[dict[str, Any]]) -> None:
-    import pandas as pd
-
-    if lines:
-        text = pd.DataFrame(lines).to_csv(index=False, lineterminator="\n", float_format="%.7g")
-        write_text(folder.path / "reliability.csv", text)

@@ -26,58 +26,20 @@ from smpgnn.training.own_splits import (
 )
 from smpgnn.training.own_task import exact_targets, own_task
 from smpgnn.training.prepare import SPLITS, Prepared, assemble
-from smpgnn.training.run_data import FoldTable, RunData, SplitTable
+from smpgnn.training.run_data import CALIBRATION, FoldTable, RunData, SplitTable
 
 
 def prepare_run(options: TableOptions, data: OwnData, saved: RunData | None) -> Prepared:
     """Split the data as saved, as given from Python or anew; choose task and network."""
-    store, level, own = data.store, data.level, data.given
-    notes = (*data.notes, *(() if data.summary is None else data.summary.lines()))
-    given = own if saved is None else saved.splits
-    by_node = level == "node" and len(store) < 3 and data.column is None
-    by_node = by_node if given is None else given.node is not None
-
-    def table_of(split: Iterable[Tensor]) -> SplitTable:
-        if by_node:
-            return SplitTable.of_nodes(split, store.node_ptr)
-        return SplitTable.of_rows(split, data.rows)
-
-    folds = given if isinstance(given, FoldTable) else None
-    if options.folds and given is None:
-        each = split_folds(options, data, by_node=by_node)
-        folds = FoldTable({key: table_of(part) for key, part in each.items()})
-    fixed = given if isinstance(given, SplitTable) else None if folds is None else folds.first
-    if fixed is not None:
-        split = fixed.split(data.rows, store.node_ptr)
-    elif by_node:
-        split = split_nodes(options, data)
-    else:
-        split, more = split_rows(options, data)
-        notes = (*notes, *more)
-    if own is not None and saved is None:
-        notes = (*notes, *_notes_on_own(own, split, data))
-    elif own is not None:
-        assert fixed is not None
-        before = fixed.without_calibration().split(data.rows, store.node_ptr)
-        again = own.split(data.rows, store.node_ptr)
-        if not all(torch.equal(one, other) for one, other in zip(again, before, strict=True)):
-            raise InputError(
-                "train, val and test (or the masks) differ from those of the run: give the same, "
-                "or start a new run."
-            )
-    calibration = tuple[Tensor, ...]()
-    if options.calibration and saved is None:
-        split, taken = take_calibration(options, data, split, by_node=by_node)
-        calibration = (taken,)
-    choose = partial(_visible, store) if by_node else store.select
+    split, table, of_split = _split(options, data, saved)
+    summary = () if data.summary is None else data.summary.lines()
+    notes = (*data.notes, *summary, *of_split)
+    choose = data.store.select if table.node is None else partial(_visible, data.store)
     splits = Splits(*(choose(part) for part in split))
-    table = folds or table_of((*split, *calibration))
-    if saved is not None and members(options):
-        table = saved.splits
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
         if part is splits.test and len(part) == 0:
             continue  # a split from Python may have no test rows
-        if bool(exact_targets(part, level).isnan().all()):
+        if bool(exact_targets(part, data.level).isnan().all()):
             raise InputError(
                 f"{data.content.source}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
@@ -89,20 +51,16 @@ def prepare_run(options: TableOptions, data: OwnData, saved: RunData | None) -> 
             splits = Splits(*(categories.encode(part) for part in vars(splits).values()))
             source = {**source, "categories": categories.to_dict()}
             notes = (*notes, categories.note())
-    task, about = own_task(options, data.targets, splits, level)
-    prepared = assemble(
-        options,
-        _with_mean_weight_1(options, splits),
-        task,
-        source,
-        edge_features=options.edge_features,
-        notes=(*notes, *about),
-    )
+    task, about = own_task(options, data.targets, splits, data.level)
+    splits = _with_mean_weight_1(options, splits)
+    edges, notes = options.edge_features, (*notes, *about)
+    prepared = assemble(options, splits, task, source, edge_features=edges, notes=notes)
     notes = prepared.notes
     if options.folds:
         notes = (*notes, f"Folds: {options.folds}; the line above is about the first.")
-    if calibration:
-        count = f"{calibration[0].numel():,}"
+    if options.calibration and saved is None:
+        assert isinstance(table, SplitTable)
+        count = f"{table.of(CALIBRATION).row.numel():,}"
         notes = (*notes, f"Calibration: {count} more rows, on which no model is trained or chosen.")
     return replace(
         prepared,
@@ -112,6 +70,54 @@ def prepare_run(options: TableOptions, data: OwnData, saved: RunData | None) -> 
         whole=data if members(options) else None,
         summary=data.summary,
     )
+
+
+def _split(
+    options: TableOptions, data: OwnData, saved: RunData | None
+) -> tuple[Split, SplitTable | FoldTable, tuple[str, ...]]:
+    """The split of the graphs (or nodes), that of the rows of the data, and notes."""
+    store, own, notes = data.store, data.given, tuple[str, ...]()
+    given = own if saved is None else saved.splits
+    by_node = data.level == "node" and len(store) < 3 and data.column is None
+    by_node = by_node if given is None else given.node is not None
+
+    def table_of(split: Iterable[Tensor]) -> SplitTable:
+        if by_node:
+            return SplitTable.of_nodes(split, store.node_ptr)
+        return SplitTable.of_rows(split, data.rows)
+
+    if given is None and options.folds:
+        each = split_folds(options, data, by_node=by_node)
+        given = FoldTable({key: table_of(part) for key, part in each.items()})
+    if given is not None:
+        fixed = given.first if isinstance(given, FoldTable) else given
+        split = fixed.split(data.rows, store.node_ptr)
+        if own is not None and saved is not None:
+            _check_own(own, fixed, data)
+        elif own is not None:
+            notes = _notes_on_own(own, split, data)
+    elif by_node:
+        split = split_nodes(options, data)
+    else:
+        split, notes = split_rows(options, data)
+    if isinstance(given, FoldTable) or (given is not None and saved and members(options)):
+        return split, given, notes
+    if options.calibration and saved is None:
+        split, calibration = take_calibration(options, data, split, by_node=by_node)
+        return split, table_of((*split, calibration)), notes
+    return split, table_of(split), notes
+
+
+def _check_own(own: SplitTable, fixed: SplitTable, data: OwnData) -> None:
+    """Refuse a split from Python that differs from that of the run."""
+    both = [
+        table.split(data.rows, data.store.node_ptr) for table in (own, fixed.without_calibration())
+    ]
+    if not all(torch.equal(one, other) for one, other in zip(*both, strict=True)):
+        raise InputError(
+            "train, val and test (or the masks) differ from those of the run: give the same, "
+            "or start a new run."
+        )
 
 
 def options_source(options: TableOptions) -> str:

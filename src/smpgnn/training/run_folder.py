@@ -30,8 +30,6 @@ metrics.csv, test_predictions.csv and similarity.csv are in run.json.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import os
 import sys
 import time
@@ -176,7 +174,7 @@ class RunFolder:
             splits = kind.from_csv(text)
             if int(splits.row.max()) >= fingerprint.rows:
                 raise ValueError("more rows than the data have")
-        except (OSError, ValueError, OverflowError, csv.Error) as error:
+        except (OSError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{self.splits}: was changed or damaged: restore it, or start a new run."
             ) from error
@@ -220,13 +218,10 @@ class RunFolder:
 
     def write_metrics(self, history: list[dict[str, float]]) -> None:
         """Write metrics.csv, one row per epoch."""
-        if not history:
-            return
-        text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(history[0]))
-        writer.writeheader()
-        writer.writerows({name: f"{value:.7g}" for name, value in line.items()} for line in history)
-        write_text(self.metrics, text.getvalue())
+        import pandas as pd
+
+        if history:
+            self.write_table(self.metrics, pd.DataFrame(history), float_format="%.7g", na_rep="nan")
 
     def read_metrics(self) -> list[dict[str, float]]:
         """Read what `write_metrics` wrote."""
@@ -239,13 +234,9 @@ class RunFolder:
             raise InputError(f"{self.metrics}: was changed or damaged: {_AGAIN}.") from error
         return lines
 
-    def write_predictions(self, frame: pd.DataFrame) -> None:
-        """Write test_predictions.csv."""
-        write_text(self.predictions, frame.to_csv(index=False, lineterminator="\n"))
-
-    def write_similarity(self, frame: pd.DataFrame) -> None:
-        """Write similarity.csv."""
-        write_text(self.similarity, frame.to_csv(index=False, lineterminator="\n"))
+    def write_table(self, path: Path, frame: pd.DataFrame, **form: Any) -> None:
+        """Write a table of results; `form` as of pandas."""
+        write_text(path, frame.to_csv(index=False, lineterminator="\n", **form))
 
     def read_table(self, path: Path) -> pd.DataFrame | None:
         """One of the tables beside run.json, all cells as text; None if the run has none."""

@@ -223,11 +223,12 @@ def _train_members(options: TableOptions, run: _Run, given: Given | None) -> Res
     fingerprint = prepared.content(options.task_name()).fingerprint
     jobs = jobs_of(options, fingerprint, splits_of(prepared.split_table()), given)
     train_all(options, jobs, on_gpu=device.type == "cuda", quiet=run.quiet)
-    found = finish(folder, options, prepared, device)
+    saved = load_members(folder.path, options)
+    found = finish(folder, options, saved, prepared, device)
     _write_page(folder, options)
     return Result(
         folder.path,
-        joined(load_members(folder.path, options), folder.path, options),
+        joined(saved, folder.path, options),
         best_epoch=0,
         validation=found.validation,
         test=found.test,
@@ -311,7 +312,7 @@ def _finish(
             write_domain(folder, prepared, *parts, errors)
         folder.write_metrics(keeper.history)
         if test:
-            folder.write_predictions(test_table(prepared, task, shown))
+            folder.write_table(folder.predictions, test_table(prepared, task, shown))
         if test and isinstance(options, MoleculesOptions) and options.baseline:
             network_metrics = {"validation": validation, "test": test}
             comparison["baseline"] = baseline_record(prepared, options.seed, network_metrics)
