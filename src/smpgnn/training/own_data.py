@@ -229,14 +229,11 @@ def prepare_store(
     """Prepare a run on graphs with targets in `y` or `y_node`.
 
     Args:
-        store: the graphs.
-        targets: describes the targets.
         schema: how graph files become such graphs; None for graphs from Python.
         column: the split column, or the times of the graphs.
         saved: what a run stores about its data, to continue it.
         names: of the graphs, for messages.
         own: a split from Python, of graphs or of nodes.
-        notes: messages for the user.
     """
     if options.weight_column and store.weight is None:
         raise InputError("weight_column: applies to tables and files only: leave it out.")

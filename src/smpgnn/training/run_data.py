@@ -59,30 +59,21 @@ class SplitTable:
 
     def split(self, rows: Tensor, node_ptr: Tensor) -> Split:
         """The split of graphs that come from `rows` [G], or of their nodes if these are split."""
-        if self.node is not None:
-            return self.split_of_nodes(node_ptr)
-        return self.split_of_rows(rows)
-
-    def split_of_rows(self, rows: Tensor) -> Split:
-        """Positions in `rows` [n] of the rows of each split."""
-        part = torch.full((int(max(self.row.max(), rows.max())) + 1,), -1)
-        part[self.row] = self.part
-        return Split(*(torch.nonzero(part[rows] == number).flatten() for number in range(3)))
-
-    def split_of_nodes(self, node_ptr: Tensor) -> Split:
-        """The nodes of each split, counted through all graphs."""
-        assert self.node is not None
-        position = node_ptr[self.row] + self.node
-        if bool((position >= node_ptr[self.row + 1]).any()):
-            raise InputError("splits.csv: names a node that its graph does not have: restore it.")
-        return Split(*(position[self.part == number] for number in range(3)))
+        position = self.outputs(rows, node_ptr)
+        there = position >= 0
+        return Split(*(position[there & (self.part == part)].sort().values for part in range(3)))
 
     def outputs(self, rows: Tensor, node_ptr: Tensor) -> Tensor:
-        """The positions of these rows (or nodes) among all graphs (or nodes), [K]."""
+        """The positions of these rows (or nodes) among all graphs (or nodes), [K]; −1: none."""
         graph = torch.full((int(torch.cat([self.row, rows]).max()) + 1,), -1)
         graph[rows] = torch.arange(rows.numel())
         position = graph[self.row]
-        return position if self.node is None else node_ptr[position] + self.node
+        if self.node is None:
+            return position
+        nodes = node_ptr[position] + self.node
+        if bool((nodes >= node_ptr[position + 1]).any()):
+            raise InputError("splits.csv: names a node that its graph does not have: restore it.")
+        return nodes
 
     def of(self, part: str) -> SplitTable:
         """The rows of one split."""

@@ -229,7 +229,7 @@ class RunFolder:
             return []
         frame = self._table(self.metrics, self._digests().get(self.metrics.name))
         try:
-            lines: Any = frame.astype(float).to_dict("records")
+            lines: list[dict[str, float]] = frame.astype(float).to_dict("records")
         except ValueError as error:
             raise InputError(f"{self.metrics}: was changed or damaged: {_AGAIN}.") from error
         return lines
