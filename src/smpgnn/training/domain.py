@@ -27,7 +27,7 @@ def test_errors(task: Task, output: Any, batch: GraphBatch) -> Tensor:
     assert isinstance(task, OneLevelTask)
     values, target = quantities(task, output).cpu(), task.exact(batch).cpu()
     errors = []
-    for part, real in zip(task.target_parts(), target.double().unbind(1), strict=True):
+    for part, real in zip(task.target_parts, target.double().unbind(1), strict=True):
         if part.classes:
             number = real.nan_to_num().long().unsqueeze(1)
             lacking = 1 - part.probabilities(values).gather(1, number)[:, 0]

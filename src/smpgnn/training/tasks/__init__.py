@@ -71,7 +71,7 @@ def _check(task: OneLevelTask) -> None:
         if part.level != task.level or not {*part.metric_names} <= {*task.metric_names}:
             raise InputError("task.parts have another level or other metrics")
     try:
-        parts = task.target_parts()
+        parts = task.target_parts
     except ValueError:  # of `zip`
         parts = ()
     weights = {len(part.class_weights) in (0, len(part.classes)) for part in parts}

@@ -16,7 +16,7 @@ from smpgnn.data.tables import free_names
 from smpgnn.data.targets import exact
 from smpgnn.errors import InputError
 from smpgnn.training.objective import Objective
-from smpgnn.training.tasks.part import Part
+from smpgnn.training.tasks.part import Part, measured_of, quantities_of, with_quantities
 
 if TYPE_CHECKING:
     from torchmetrics import Metric
@@ -120,6 +120,7 @@ class OneLevelTask(Task):
 
     level: str = "graph"
 
+    @property
     @abstractmethod
     def target_parts(self) -> tuple[Part, ...]:
         """Each target."""
@@ -127,7 +128,7 @@ class OneLevelTask(Task):
     @property
     def outputs(self) -> int:
         """Number of outputs per graph or node."""
-        return sum(len(part.columns) for part in self.target_parts())
+        return sum(len(part.columns) for part in self.target_parts)
 
     @property
     def node_outputs(self) -> int:
@@ -143,7 +144,7 @@ class OneLevelTask(Task):
 
     def learned(self, batch: GraphBatch) -> Tensor:
         """The targets, or their logarithms if these are learned; float32."""
-        target, parts = self.target(batch).float(), self.target_parts()
+        target, parts = self.target(batch).float(), self.target_parts
         if not any(part.log10 for part in parts):
             return target
         pairs = zip(parts, target.unbind(1), strict=True)
@@ -158,10 +159,7 @@ class OneLevelTask(Task):
 
     def measured(self, output: Tensor) -> Tensor:
         """The numbers that are compared with `exact`, and the logits of classes; float32."""
-        columns = [part for part in self.target_parts() for _ in part.columns]
-        output = output.float()
-        scale = output.new_tensor([part.scale for part in columns])
-        return output * scale + output.new_tensor([part.mean for part in columns])
+        return measured_of(self.target_parts, output.float())
 
     def metrics(self) -> Metric:
         from smpgnn.training.metrics import Scores
@@ -178,7 +176,7 @@ class OneLevelTask(Task):
             values: of `measured`, [R, outputs] in float64.
             target: of `exact`, [R, T] in float64.
         """
-        parts = tuple(zip(self.target_parts(), target.unbind(1), strict=True))
+        parts = tuple(zip(self.target_parts, target.unbind(1), strict=True))
         if not self.metric_names:
             return self._old_measures(parts, values)
         found = {part.name: part.measures(self.metric_names, values, own) for part, own in parts}
@@ -206,7 +204,7 @@ class OneLevelTask(Task):
         return found
 
     def units(self) -> str:
-        parts = self.target_parts()
+        parts = self.target_parts
         names = [part.name for part in parts if part.log10]
         if names and len(names) == len(parts):
             return f"The metrics are those of log10 of the target{'s' * (len(parts) > 1)}."
@@ -214,25 +212,27 @@ class OneLevelTask(Task):
 
     def score_names(self) -> list[str]:
         """Column names of `scores`."""
-        return free_names([name for part in self.target_parts() for name in part.score_names()])
+        return free_names([name for part in self.target_parts for name in part.score_names()])
 
     def scores(self, output: Tensor) -> Tensor:
         """The unbounded numbers behind a prediction, which can be explained, [R, names]."""
-        return torch.cat([part.scores(output) for part in self.target_parts()], dim=1)
+        values = self.measured(output)
+        return torch.cat([part.scores(values) for part in self.target_parts], dim=1)
 
     def columns(self) -> list[str]:
-        return free_names([name for part in self.target_parts() for name in part.headers()])
+        return free_names([name for part in self.target_parts for name in part.headers()])
 
     def predict(self, output: Tensor) -> list[list[Any]]:
-        return _rows([column for part in self.target_parts() for column in part.predicted(output)])
+        values = quantities_of(self.target_parts, output.float())
+        return _rows([column for part in self.target_parts for column in part.predicted(values)])
 
     def target_names(self) -> list[str]:
-        return [part.name for part in self.target_parts()]
+        return [part.name for part in self.target_parts]
 
     def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
         target, side = self.target(batch).float(), batch.side
         sides = [None] * target.size(1) if side is None else side.unbind(1)
-        columns = zip(self.target_parts(), target.unbind(1), sides, strict=True)
+        columns = zip(self.target_parts, target.T.tolist(), sides, strict=True)
         return _rows([part.known(own, bound) for part, own, bound in columns])
 
 
@@ -244,7 +244,7 @@ def parts_of(task: Task) -> tuple[Part, ...]:
     """Each target."""
     if not isinstance(task, OneLevelTask):
         raise TypeError(type(task))
-    return task.target_parts()
+    return task.target_parts
 
 
 def numbers(task: Task) -> list[Part]:
@@ -256,12 +256,12 @@ def quantities(task: Task, output: Tensor) -> Tensor:
     """The quantities (`Part`) of an output of the network, [R, Q] in float64."""
     if not isinstance(task, OneLevelTask):
         raise InputError("members need your own data, with targets of graphs or of nodes.")
-    return torch.cat([part.quantities(output.double()) for part in task.target_parts()], dim=1)
+    return quantities_of(task.target_parts, output.double())
 
 
 def output_of(task: Task, values: Tensor) -> Tensor:
     """An output with these quantities, which the task shows and measures; float32."""
-    return torch.cat([part.output_of(values) for part in parts_of(task)], dim=1).float()
+    return with_quantities(parts_of(task), values).float()
 
 
 def targets_of(of: Graphs, level: str) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Classification(OneLevelTask):
     monitor: str = "accuracy"
     larger_is_better: bool = True
 
+    @cached_property
     def target_parts(self) -> tuple[Part, ...]:
         columns = tuple(range(len(self.classes)))
         return (Part(self.name, columns, self.classes, class_weights=self.class_weights),)
@@ -57,6 +59,7 @@ class MultiLabel(OneLevelTask):
     monitor: str = "accuracy"
     larger_is_better: bool = True
 
+    @cached_property
     def target_parts(self) -> tuple[Part, ...]:
         weights = self.class_weights or ((),) * len(self.names)
         each = enumerate(zip(self.names, self.classes, weights, strict=True))

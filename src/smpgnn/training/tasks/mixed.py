@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -44,11 +45,12 @@ class MixedTargets(OneLevelTask):
             yield task, one_target(batch, number), slice(start, start + task.outputs)
             start += task.outputs
 
+    @cached_property
     def target_parts(self) -> tuple[Part, ...]:
         found: list[Part] = []
         start = 0
         for task in self.parts:
-            for part in task.target_parts():
+            for part in task.target_parts:
                 columns = tuple(start + column for column in part.columns)
                 found.append(replace(part, columns=columns))
             start += task.outputs

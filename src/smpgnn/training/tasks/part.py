@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -53,17 +54,22 @@ class Part:
         labels = self.classes[-len(self.columns) :]
         return [f"predicted_{self.name}", *(f"probability_{self.name}_{one}" for one in labels)]
 
-    def predicted(self, output: Tensor) -> list[list[Any]]:
-        """The columns of a table of predictions: the number, or the class and its probabilities."""
-        values = self.quantities(output.float())
-        if not self.classes:
-            return [self.shown(values[:, 0]).tolist()]
-        best = _of_both(values).argmax(1).tolist()
-        return [[self.classes[number] for number in best], *values.T.tolist()]
+    def predicted(self, values: Tensor) -> list[list[Any]]:
+        """The columns of a table of predictions from the quantities of the task.
 
-    def known(self, target: Tensor, side: Tensor | None) -> list[Any]:
-        """The targets [R] as in the user's table; None or NaN: unknown. `side`: of bounds."""
-        values: list[Any] = target.tolist()
+        They are the number, or the class and its probabilities.
+        """
+        if not self.classes:
+            return [self.shown(values[:, self.columns[0]]).tolist()]
+        shares = values[:, self.own].T.tolist()
+        if len(shares) == 1:
+            best = [int(share > 0.5) for share in shares[0]]
+        else:
+            best = values[:, self.own].argmax(1).tolist()
+        return [[self.classes[number] for number in best], *shares]
+
+    def known(self, values: list[Any], side: Tensor | None) -> list[Any]:
+        """The targets as in the user's table; None or NaN: unknown. `side` [R]: of bounds."""
         if self.classes:
             return [self.classes[int(value)] if value >= 0 else None for value in values]
         for row in () if side is None else side.nonzero()[:, 0].tolist():
@@ -74,24 +80,10 @@ class Part:
         """Quantities of a number in the units of the table."""
         return torch.pow(10.0, values) if self.log10 else values
 
-    def quantities(self, output: Tensor) -> Tensor:
-        """The quantities of outputs of the task, [R, columns]."""
-        output = output[:, self.own]
-        if not self.classes:
-            return output * self.scale + self.mean
-        return output.sigmoid() if len(self.columns) == 1 else output.softmax(1)
-
-    def output_of(self, values: Tensor) -> Tensor:
-        """Outputs with these quantities, [R, columns]."""
-        values = values[:, self.own]
-        if not self.classes:
-            return (values - self.mean) / self.scale
-        logs = values.clamp(min=_LEAST).log()
-        return logs - (1 - values).clamp(min=_LEAST).log() if len(self.columns) == 1 else logs
-
     def probabilities(self, values: Tensor) -> Tensor:
         """The probabilities of all classes, [R, C], from the quantities of the task."""
-        return _of_both(values[:, self.own])
+        shares = values[:, self.own]
+        return shares if shares.size(1) > 1 else torch.cat([1 - shares, shares], dim=1)
 
     def score_names(self) -> list[str]:
         """What explanations call the columns of `scores`."""
@@ -100,20 +92,18 @@ class Part:
         labels = self.classes[1:] if len(self.classes) == 2 else self.classes
         return [f"{self.name}={label}" for label in labels]
 
-    def scores(self, output: Tensor) -> Tensor:
+    def scores(self, values: Tensor) -> Tensor:
         """The unbounded numbers behind a prediction: the number, or the log odds of the classes.
 
-        Of two classes only those of the second. Shape [R, names].
+        Of two classes only those of the second. Shape [R, names]; `values` as of `measures`.
         """
-        if not self.classes:
-            return self.quantities(output.float())
-        output = output[:, self.own].float()
-        if output.size(1) == 1:
-            return output
+        own = values[:, self.own]
+        if own.size(1) == 1:
+            return own
         if len(self.classes) == 2:
-            return output[:, 1:] - output[:, :1]
-        own = torch.eye(len(self.classes), dtype=torch.bool, device=output.device)
-        return output - output.unsqueeze(1).masked_fill(own, float("-inf")).logsumexp(2)
+            return own[:, 1:] - own[:, :1]
+        one = torch.eye(len(self.classes), dtype=torch.bool, device=own.device)
+        return own - own.unsqueeze(1).masked_fill(one, float("-inf")).logsumexp(2)
 
     def hits(self, values: Tensor, target: Tensor) -> Tensor:
         """Whether the class with the highest logit is the known one, of rows with a known class."""
@@ -154,6 +144,45 @@ class Part:
         return {name: value for name, value in (found | relative).items() if name in metrics}
 
 
-def _of_both(shares: Tensor) -> Tensor:
-    """The probabilities of all classes, from those of all or of the second of two."""
-    return shares if shares.size(1) > 1 else torch.cat([1 - shares, shares], dim=1)
+def measured_of(parts: Sequence[Part], output: Tensor) -> Tensor:
+    """The numbers in an output of the network, in their units, and the logits of the classes."""
+    columns = [part for part in parts for _ in part.columns]
+    scaled = output * output.new_tensor([part.scale for part in columns])
+    return scaled + output.new_tensor([part.mean for part in columns])
+
+
+def quantities_of(parts: Sequence[Part], output: Tensor) -> Tensor:
+    """The quantities of an output of the network, [R, Q]."""
+    values, found = measured_of(parts, output), []
+    for kind, own in _at_once(parts):
+        if kind == "number":
+            found.append(values[:, own])
+        else:
+            found.append(values[:, own].sigmoid() if kind == "label" else values[:, own].softmax(1))
+    return torch.cat(found, dim=1)
+
+
+def with_quantities(parts: Sequence[Part], values: Tensor) -> Tensor:
+    """An output of the network with these quantities, [R, Q]."""
+    columns, found = [part for part in parts for _ in part.columns], []
+    numbers = values - values.new_tensor([part.mean for part in columns])
+    numbers = numbers / values.new_tensor([part.scale for part in columns])
+    for kind, own in _at_once(parts):
+        logs = values[:, own].clamp(min=_LEAST).log()
+        if kind == "label":
+            logs = logs - (1 - values[:, own]).clamp(min=_LEAST).log()
+        found.append(numbers[:, own] if kind == "number" else logs)
+    return torch.cat(found, dim=1)
+
+
+def _at_once(parts: Sequence[Part]) -> Iterator[tuple[str, slice]]:
+    """Columns that are computed at once: of several numbers, of several labels, or of classes."""
+    for (kind, _), group in groupby(parts, key=_kind):
+        found = list(group)
+        yield kind, slice(found[0].own.start, found[-1].own.stop)
+
+
+def _kind(part: Part) -> tuple[str, int]:
+    if len(part.columns) > 1:
+        return "classes", part.own.start  # alone
+    return "label" if part.classes else "number", 0

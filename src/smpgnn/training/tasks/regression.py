@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -68,6 +69,7 @@ class Regression(OneLevelTask):
             log10=log10,
         )
 
+    @cached_property
     def target_parts(self) -> tuple[Part, ...]:
         values = zip(self.names, self.mean, self.scale, strict=True)
         return tuple(
