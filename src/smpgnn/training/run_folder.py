@@ -229,10 +229,11 @@ class RunFolder:
             return []
         frame = self._table(self.metrics, self._digests().get(self.metrics.name))
         try:
-            lines: list[dict[str, float]] = frame.astype(float).to_dict("records")
+            numbers = frame.astype(float)
         except ValueError as error:
             raise InputError(f"{self.metrics}: was changed or damaged: {_AGAIN}.") from error
-        return lines
+        names = [str(name) for name in numbers]
+        return [dict(zip(names, line, strict=True)) for line in numbers.to_numpy().tolist()]
 
     def write_table(self, path: Path, frame: pd.DataFrame, **form: Any) -> None:
         """Write a table of results; `form` as of pandas."""
