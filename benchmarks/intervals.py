@@ -35,7 +35,7 @@ from smpgnn.training.prepare import prepare
 from smpgnn.training.provenance import commit, device_name, versions
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import pick_device
-from smpgnn.training.tasks.quantities import numbers
+from smpgnn.training.tasks.base import numbers
 from smpgnn.training.unseen import Predictions, predict_unseen
 
 Values = NDArray[np.float64]

@@ -92,7 +92,7 @@ def of_graph(graphs: GraphStore, values: Tensor, graph: int) -> Tensor:
 def test_rest_and_nodes_add_up_to_the_prediction(values: dict[str, Any]) -> None:
     network, graphs = make(values), store()
     with torch.no_grad():
-        expected = TASK.values(run_network(network, graphs.batch())).double()
+        expected = TASK.measured(run_network(network, graphs.batch())).double()
     found = explain_store(network, TASK, graphs, steps=400)
     torch.testing.assert_close(found.score, expected, atol=1e-5, rtol=1e-5)
     sums = torch.stack([of_graph(graphs, found.nodes, g).sum(0) for g in range(len(graphs))])

@@ -86,7 +86,7 @@ def test_of_nodes_and_with_features_of_graphs(molecules: Model) -> None:
     assert not torch.allclose(found[0], found[1])
     expected = model.predict(frame)[["predicted_a", "predicted_b"]]
     np.testing.assert_allclose(
-        model.task.values(network.out(found)).tolist(), expected, rtol=1e-4, atol=1e-4
+        model.task.measured(network.out(found)).tolist(), expected, rtol=1e-4, atol=1e-4
     )
 
 

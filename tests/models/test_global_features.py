@@ -162,7 +162,7 @@ def test_explanations_add_up_with_the_features_in_the_rest() -> None:
     found = explain_store(model, task, graphs, steps=200)
     with torch.no_grad():
         torch.testing.assert_close(
-            found.score, task.values(run_network(model, graphs.batch())).double()
+            found.score, task.measured(run_network(model, graphs.batch())).double()
         )
     bare = found.rest - found.missed  # the score of zero contexts, with the features of each graph
     assert not torch.allclose(bare[0], bare[1])

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from smpgnn.data.splits import Split
-from smpgnn.training.fold_table import FoldTable
-from smpgnn.training.run_data import CALIBRATION, SplitTable
+from smpgnn.training.run_data import CALIBRATION, FoldTable, SplitTable
 
 SPLITS = {
     (1, 1): ([0, 1], [2], [3, 4]),
@@ -72,7 +71,11 @@ def test_calibration_rows_are_in_no_split_of_a_member() -> None:
     table = SplitTable.of_rows(parts)
     again = SplitTable.from_csv(table.to_csv())
     assert again.to_csv().splitlines()[-1] == f"5,{CALIBRATION}"
-    assert [part.tolist() for part in again.split_of_rows(torch.arange(5))] == [[0, 1], [2], [3]]
+    assert [part.tolist() for part in again.split(torch.arange(5), torch.arange(6))] == [
+        [0, 1],
+        [2],
+        [3],
+    ]
     assert again.of(CALIBRATION).row.tolist() == [4]
-    before = again.without_calibration().split_of_rows(torch.arange(5))
+    before = again.without_calibration().split(torch.arange(5), torch.arange(6))
     assert [part.tolist() for part in before] == [[0, 1, 4], [2], [3]]

@@ -13,9 +13,8 @@ from small_runs import rings
 from smpgnn.config.options import GraphsOptions, MoleculesOptions
 from smpgnn.data.molecule_splits import butina_groups, scaffold_groups
 from smpgnn.errors import InputError
-from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.from_python import prepare_python
-from smpgnn.training.run_data import RunData, SplitTable
+from smpgnn.training.run_data import FoldTable, RunData, SplitTable
 
 FRAME = molecules(80)
 FRAME["part"] = [f"batch {row % 4}" for row in range(len(FRAME))]

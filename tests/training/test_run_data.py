@@ -254,20 +254,19 @@ def test_a_table_of_splits_comes_back() -> None:
     split = Split(torch.tensor([0, 3]), torch.tensor([1]), torch.tensor([2, 4]))
     rows = torch.tensor([10, 12, 13, 17, 20])
     table = SplitTable.from_csv(SplitTable.of_rows(split, rows).to_csv())
-    for part, other in zip(split, table.split_of_rows(rows), strict=True):
+    pointer = torch.tensor([0, 2, 5])
+    for part, other in zip(split, table.split(rows, pointer), strict=True):
         assert torch.equal(part, other)
     # a row that is gone is left out, a new one is in no split
-    fewer = table.split_of_rows(torch.tensor([10, 11, 13, 17, 20, 90]))
+    fewer = table.split(torch.tensor([10, 11, 13, 17, 20, 90]), pointer)
     assert [part.tolist() for part in fewer] == [[0, 3], [], [2, 4]]
-    pointer = torch.tensor([0, 2, 5])
     table = SplitTable.of_nodes(split, pointer)
     assert table.to_csv().splitlines()[:3] == ["row,node,split", "1,1,train", "1,2,val"]
-    for part, other in zip(
-        split, SplitTable.from_csv(table.to_csv()).split_of_nodes(pointer), strict=True
-    ):
+    table, rows = SplitTable.from_csv(table.to_csv()), torch.arange(2)
+    for part, other in zip(split, table.split(rows, pointer), strict=True):
         assert torch.equal(part, other)
     with pytest.raises(InputError, match="names a node that its graph does not have"):
-        SplitTable.from_csv("row,node,split\n1,3,train\n").split_of_nodes(pointer)
+        SplitTable.from_csv("row,node,split\n1,3,train\n").split(rows, pointer)
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_numbers(seed: int) -> None:
         each = []
         for column, name in enumerate(task.names):
             known = ~y[:, column].isnan()
-            said = task.values(output)[known, column].double().numpy()
+            said = task.measured(output)[known, column].double().numpy()
             each.append(judge(y[known, column].double().numpy(), said))
             assert found[f"{metric} {name}"] == pytest.approx(each[-1], abs=1e-6, rel=1e-6)
         assert found[metric] == pytest.approx(np.mean(each), abs=1e-6, rel=1e-6)

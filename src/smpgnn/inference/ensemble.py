@@ -18,7 +18,7 @@ from smpgnn.training.member_plan import MEMBERS, members
 from smpgnn.training.member_results import joined, load_members
 from smpgnn.training.network import run_network
 from smpgnn.training.run_folder import RunFolder
-from smpgnn.training.tasks.quantities import numbers, quantities
+from smpgnn.training.tasks.base import numbers, quantities
 
 
 class EnsembleModel(Model):

@@ -36,8 +36,7 @@ from smpgnn.inference.graph_tensors import (
 )
 from smpgnn.layers import SMPLayer
 from smpgnn.training.member_plan import MEMBERS
-from smpgnn.training.tasks.base import OneLevelTask, Task
-from smpgnn.training.tasks.quantities import parts_of, quantities
+from smpgnn.training.tasks.base import OneLevelTask, Task, parts_of, quantities
 
 if TYPE_CHECKING:
     from smpgnn.inference.predict import Model

@@ -11,9 +11,8 @@ from torch import Tensor
 from smpgnn.data.graphs import read_graphs
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
-from smpgnn.training.tasks.base import OneLevelTask, Task
+from smpgnn.training.tasks.base import OneLevelTask, Task, parts_of
 from smpgnn.training.tasks.mixed import MixedTargets
-from smpgnn.training.tasks.quantities import parts_of
 from smpgnn.training.tasks.regression import Regression
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from smpgnn.data.columns import Values, to_numbers
 from smpgnn.errors import InputError
 from smpgnn.pages.run_files import RunFiles
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import Part, parts_of
+from smpgnn.training.tasks.base import parts_of
+from smpgnn.training.tasks.part import Part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,9 @@ from smpgnn.data.splits import PARTS
 from smpgnn.data.summary import DataSummary
 from smpgnn.errors import InputError
 from smpgnn.training.calibration import Calibration
-from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.member_plan import Member, members
 from smpgnn.training.probabilities import Bin
-from smpgnn.training.run_data import CALIBRATION, SplitTable
+from smpgnn.training.run_data import CALIBRATION, FoldTable, SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import load_model
 from smpgnn.training.tasks import Task

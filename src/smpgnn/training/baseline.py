@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from smpgnn.data.molecule_features import morgan_bits, rdkit_descriptors
-from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.store import GraphStore
 from smpgnn.training.prepare import Prepared
-from smpgnn.training.tasks import Classification, MixedTargets, Task
-from smpgnn.training.tasks.quantities import Part, output_of, parts_of
+from smpgnn.training.tasks import Task
+from smpgnn.training.tasks.base import output_of, parts_of, targets_only
+from smpgnn.training.tasks.part import Part
 
 NAME = "gradient boosting"
 #: Of the trees, chosen on validation data. Each split chooses among a tenth of the features.
@@ -88,13 +89,16 @@ def joined_baseline(
     known = [entry for entry in entries if "name" in entry]
     if len(known) < len(entries) or not entries:
         return next((entry for entry in entries if "skipped" in entry), {})
-    found: dict[str, Any] = {}
-    for part in ("validation", "test"):
-        shared = [name for name in known[0][part] if all(name in one[part] for one in known)]
-        found[part] = {name: fmean(one[part][name] for one in known) for name in shared}
+    found = {part: mean_metrics([one[part] for one in known]) for part in ("validation", "test")}
     better = {part: _better(task, network[part], values) for part, values in found.items()}
     seconds = round(sum(one["seconds"] for one in known), 2)
     return {**known[0], **found, "better": better, "seconds": seconds}
+
+
+def mean_metrics(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each metric that all have."""
+    shared = [name for name in values[0] if all(name in one for one in values)]
+    return {name: fmean(one[name] for one in values) for name in shared}
 
 
 def features(prepared: Prepared, part: str, rows: Rows | None = None) -> NDArray[np.float32]:
@@ -128,8 +132,8 @@ def _fitted(prepared: Prepared, seed: int) -> tuple[Predictor, int]:
     for number, (part, few) in enumerate(zip(parts, chosen, strict=True)):
         y, w = target[:, number].double().numpy()[few], weight[few]
         y = np.log10(y) if part.log10 else y  # bounds count as values
-        if part.classes and (of_classes := _class_weights(task, number)):
-            w = w * np.asarray(of_classes)[y.astype(int)]
+        if part.class_weights:
+            w = w * np.asarray(part.class_weights)[y.astype(int)]
         predictors.append(_predictor(part, x[np.searchsorted(rows, few)], y, w, seed))
     largest = max(few.size for few in chosen)
 
@@ -137,15 +141,6 @@ def _fitted(prepared: Prepared, seed: int) -> tuple[Predictor, int]:
         return output_of(task, torch.cat([predictor(x) for predictor in predictors], dim=1))
 
     return predict, largest
-
-
-def _class_weights(task: Task, number: int) -> tuple[float, ...]:
-    """The weights of the classes of a target in the loss; empty: 1."""
-    if isinstance(task, MixedTargets):
-        return _class_weights(task.parts[number], 0)
-    weights: Any = getattr(task, "class_weights", ())
-    found: tuple[float, ...] = weights
-    return found if isinstance(task, Classification) or not weights else weights[number]
 
 
 def _predictor(
@@ -184,26 +179,10 @@ def _splittable(x: NDArray[np.float32]) -> NDArray[np.int64]:
     return found if found.size else np.zeros(1, dtype=np.int64)
 
 
-def targets_only(store: GraphStore) -> GraphBatch:
-    """The targets and weights of graphs without the graphs."""
-    none = torch.zeros(0, dtype=torch.long)
-    return GraphBatch(
-        None,
-        none.view(2, 0),
-        None,
-        none,
-        len(store),
-        y=store.y,
-        weight=store.weight,
-        side=store.side,
-    )
-
-
 def _metrics(task: Task, store: GraphStore, output: Tensor) -> dict[str, float]:
     metrics = task.metrics()
     task.update(metrics, output, targets_only(store))
-    values = {name: float(value) for name, value in task.results(metrics).items()}
-    return {name: value for name, value in values.items() if value == value}
+    return task.defined(metrics)
 
 
 def _better(task: Task, network: Mapping[str, float], baseline: Mapping[str, float]) -> str:

@@ -26,7 +26,8 @@ from smpgnn.training.probabilities import (
     reliability,
 )
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import Part, parts_of, probabilities, with_probabilities
+from smpgnn.training.tasks.base import parts_of
+from smpgnn.training.tasks.part import Part
 
 #: The file in the run folder.
 FILE = "calibration.json"
@@ -57,10 +58,9 @@ class Calibration:
         by_name = {one.name: one for one in self.calibrators}
         for part in parts_of(task) if by_name else ():
             if part.name in by_name:
-                shares = by_name[part.name](probabilities(part, values).cpu().numpy())
-                values = with_probabilities(
-                    part, values, torch.from_numpy(shares).to(values.device)
-                )
+                shares = by_name[part.name](part.probabilities(values).cpu().numpy())
+                values = values.clone()
+                values[:, part.own] = torch.from_numpy(shares)[:, -len(part.columns) :].to(values)
         return values
 
     def save(self, folder: Path) -> None:
@@ -75,7 +75,6 @@ class Calibration:
             return cls()
         remedy = "restore it, or write it again with --resume"
         content = read_json(path, remedy)
-        content.pop("sha256", None)
         try:
             found = from_plain(cls, content, "calibration")
         except InputError as error:
@@ -106,7 +105,7 @@ class HeldOut:
     def classes(self, part: Part, column: int) -> tuple[Values, Rows]:
         """Probabilities and class of the rows with a known target."""
         known = ~self.target[:, column].isnan()
-        shares = probabilities(part, self.mean[known]).numpy()
+        shares = part.probabilities(self.mean[known]).numpy()
         return shares, self.target[known, column].long().numpy()
 
 
@@ -148,8 +147,14 @@ def calibrate(
                 shares, target = test.classes(part, column)
                 crossed = calibrator(shares)
             about = {"raw": shares, "calibrated": crossed}
-            record[part.name] = _about_classes(calibrator, about, target)
-            diagrams += _diagrams(part.name, about, target)
+            bins = {kind: reliability(values, target) for kind, values in about.items()}
+            ece = {kind: calibration_error(found) for kind, found in bins.items()}
+            record[part.name] = {**_about_classes(calibrator, about, target), "ece": ece}
+            diagrams += [
+                {"target": part.name, "probabilities": kind, **asdict(one)}
+                for kind, found in bins.items()
+                for one in found
+            ]
         else:
             floor = narrowest(*choice.number(part, column))
             fitted = fit_intervals(part.name, *rows.number(part, column), floor)
@@ -185,15 +190,4 @@ def _about_classes(
         about["temperature"] = calibrator.temperature
     for name, of in (("log_loss", log_loss), ("brier", brier_score)):
         about[name] = {kind: of(values, target) for kind, values in shares.items()}
-    bins = {kind: reliability(values, target) for kind, values in shares.items()}
-    about["ece"] = {kind: calibration_error(found) for kind, found in bins.items()}
     return {**about, "rows": len(target)}
-
-
-def _diagrams(name: str, shares: dict[str, Values], target: Rows) -> list[dict[str, Any]]:
-    """Lines of reliability.csv."""
-    return [
-        {"target": name, "probabilities": kind, **asdict(one)}
-        for kind, values in shares.items()
-        for one in reliability(values, target)
-    ]

@@ -13,83 +13,61 @@ from torch import Tensor
 from smpgnn.data.store import GraphBatch
 from smpgnn.inference.domain import Domain
 from smpgnn.training.prepare import Prepared
-from smpgnn.training.run_data import SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.tasks import OneLevelTask, Task
-from smpgnn.training.tasks.quantities import parts_of, probabilities, quantities
+from smpgnn.training.tasks.base import quantities
 
 
-class TestErrors:
-    """The error of each test prediction, by target.
+def test_errors(task: Task, output: Any, batch: GraphBatch) -> Tensor:
+    """The errors of a batch of test predictions, [R, T].
 
     For numbers: the prediction minus the target (of logarithms with --log-target). For classes: 1
     minus the probability of the true class. NaN if the target is unknown or a bound.
     """
-
-    def __init__(self, task: Task) -> None:
-        assert isinstance(task, OneLevelTask)
-        self.task, self.parts = task, parts_of(task)
-        self._found: list[Tensor] = []
-
-    def keep(self, output: Any, batch: GraphBatch) -> None:
-        """Add a batch."""
-        values, target = quantities(self.task, output).cpu(), self.task.exact(batch).cpu()
-        errors = []
-        for part, real in zip(self.parts, target.double().unbind(1), strict=True):
-            if part.classes:
-                number = real.nan_to_num().long().unsqueeze(1)
-                lacking = 1 - probabilities(part, values).gather(1, number)[:, 0]
-                errors.append(torch.where(real.isnan(), torch.nan, lacking))
-            else:
-                errors.append(values[:, part.columns[0]] - real)
-        self._found.append(torch.stack(errors, dim=1))
-
-    def frame(self) -> pd.DataFrame:
-        """A column `error_…` for each target."""
-        names = [f"error_{part.name}" for part in self.parts]
-        return pd.DataFrame(torch.cat(self._found).float().numpy(), columns=names)
+    assert isinstance(task, OneLevelTask)
+    values, target = quantities(task, output).cpu(), task.exact(batch).cpu()
+    errors = []
+    for part, real in zip(task.target_parts, target.double().unbind(1), strict=True):
+        if part.classes:
+            number = real.nan_to_num().long().unsqueeze(1)
+            lacking = 1 - part.probabilities(values).gather(1, number)[:, 0]
+            errors.append(torch.where(real.isnan(), torch.nan, lacking))
+        else:
+            errors.append(values[:, part.columns[0]] - real)
+    return torch.stack(errors, dim=1)
 
 
-def write_domain(folder: RunFolder, prepared: Prepared, errors: TestErrors) -> None:
+def write_domain(
+    folder: RunFolder,
+    prepared: Prepared,
+    train: Tensor,
+    test: Tensor,
+    errors: Sequence[Tensor],
+    groups: Sequence[Path] = (),
+) -> None:
     """Store the training molecules, and similarity and error of each test row.
 
     similarity.csv has the columns row, similarity, nearest_row and the errors; rows of the table
     count from 1.
-    """
-    table = prepared.split_table()
-    assert isinstance(table, SplitTable)
-    rows = {part: table.of(part).row for part in ("train", "test")}
-    domain = Domain.of(prepared.smiles_of("train"), rows["train"].tolist())
-    domain.save(folder.path)
-    if rows["test"].numel() == 0:
-        return
-    near = domain.frame(prepared.smiles_of("test")).drop(columns="nearest").round(6)
-    near.insert(0, "row", rows["test"].numpy() + 1)
-    folder.write_similarity(pd.concat([near, errors.frame()], axis=1))
-
-
-def write_domain_of_members(
-    folder: RunFolder,
-    prepared: Prepared,
-    splits: Sequence[SplitTable],
-    groups: Sequence[Path],
-    rows: Tensor,
-    errors: TestErrors,
-) -> None:
-    """The same for a run with members: the molecules on which any of them was trained.
-
-    Each test row has its similarity to those of the members that never saw it.
 
     Args:
-        splits: of each group of members.
-        groups: the run folder of one member of each group of the first repeat.
-        rows: of the table, of the test rows in `errors`.
+        train, test: rows of the table.
+        errors: those of the test rows, in pieces.
+        groups: if the run has members, the run folder of one member of each group of the first
+            repeat: each test row has its similarity to the molecules of those that never saw it.
     """
-    train = torch.unique(torch.cat([table.of("train").row for table in splits])).tolist()
-    Domain.of([prepared.smiles[row] for row in train], train).save(folder.path)
-    if rows.numel() == 0:
+    domain = Domain.of([prepared.smiles[row] for row in train.tolist()], train.tolist())
+    domain.save(folder.path)
+    if test.numel() == 0:
         return
-    near = pd.concat([pd.read_csv(RunFolder(group).similarity) for group in groups])
-    near = near.set_index("row")[["similarity", "nearest_row"]].astype({"nearest_row": "Int64"})
-    near = near.loc[rows.numpy() + 1].reset_index()
-    folder.write_similarity(pd.concat([near, errors.frame()], axis=1))
+    if groups:
+        near = pd.concat([pd.read_csv(RunFolder(group).similarity) for group in groups])
+        near = near.set_index("row")[["similarity", "nearest_row"]].astype({"nearest_row": "Int64"})
+        near = near.loc[test.numpy() + 1].reset_index()
+    else:
+        near = domain.frame([prepared.smiles[row] for row in test.tolist()])
+        near = near.drop(columns="nearest").round(6)
+        near.insert(0, "row", test.numpy() + 1)
+    names = [f"error_{name}" for name in prepared.task.target_names()]
+    values = pd.DataFrame(torch.cat(list(errors)).float().numpy(), columns=names)
+    folder.write_table(folder.similarity, pd.concat([near, values], axis=1))

@@ -14,7 +14,7 @@ from smpgnn.data.tables import free_names
 from smpgnn.training.calibration import Calibration
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import numbers, output_of, quantities
+from smpgnn.training.tasks.base import numbers, output_of, quantities
 
 
 def categories_of(saved: SavedModel) -> Categories:

@@ -68,28 +68,16 @@ def outputs_of(
         yield step(graphs)
 
 
-class TestPredictions:
-    """Predictions for the test rows beside their targets."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.rows: list[list[Any]] = []
-
-    def keep(self, output: Any, batch: GraphBatch) -> None:
-        """Add a batch."""
-        pairs = zip(self.task.shown_targets(batch), self.task.predict(output), strict=True)
-        self.rows += [[*targets, *predicted] for targets, predicted in pairs]
-
-    def frame(self, prepared: Prepared) -> pd.DataFrame:
-        """One row per test row (or node): its number, SMILES, targets and predictions."""
-        whole, test, rows = prepared.split_table(), prepared.splits.test, self.rows
-        assert isinstance(whole, SplitTable)  # folds are shown by their members
-        table = whole.of("test")
-        if table.node is not None:  # of all nodes, those of the test split
-            rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
-        elif self.task.node_outputs and not self.task.graph_outputs:
-            table = table.with_nodes(test.num_nodes)
-        return prediction_table(self.task, table, self.task.columns(), rows, prepared.smiles)
+def test_table(prepared: Prepared, task: Task, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+    """A line for each test row (or node); `rows` has the targets and predictions of all of them."""
+    whole, test = prepared.split_table(), prepared.splits.test
+    assert isinstance(whole, SplitTable)  # folds are shown by their members
+    table = whole.of("test")
+    if table.node is not None:  # of all nodes, those of the test split
+        rows = [rows[node] for node in (test.node_ptr[table.row] + table.node).tolist()]
+    elif task.node_outputs and not task.graph_outputs:
+        table = table.with_nodes(test.num_nodes)
+    return prediction_table(task, table, task.columns(), rows, prepared.smiles)
 
 
 def prediction_table(

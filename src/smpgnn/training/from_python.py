@@ -23,13 +23,7 @@ from smpgnn.data.store import GraphStore
 from smpgnn.data.tables import read_table, select_columns
 from smpgnn.data.targets import parse_targets
 from smpgnn.errors import InputError
-from smpgnn.training.own_data import (
-    OwnSplit,
-    graphs,
-    molecules,
-    prepare_store,
-    table_columns_of,
-)
+from smpgnn.training.own_data import OwnSplit, graphs, molecules, prepare_store, table_columns_of
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_data import RunData, SplitTable
 
@@ -60,7 +54,6 @@ def prepare_python(
     """Prepare a run on `data`, or on the path of `options` if `data` is None.
 
     Args:
-        options: the settings.
         data: a DataFrame or graphs of PyTorch Geometric.
         parts: train, val and test: data, row numbers, or all None.
         saved: what a run stores about its data, to continue it.
@@ -71,8 +64,11 @@ def prepare_python(
     own: OwnSplit | None = partial(_of_indices, parts) if indices else None
     if isinstance(options, MoleculesOptions):
         if pieces is not None:
+            import pandas as pd
+
             frames = [_table(options, part, name) for name, part in pieces.items()]
-            data, own = _concat(frames), _in_turn([len(frame) for frame in frames])
+            data = pd.concat(frames).rename_axis("row")
+            own = _in_turn([len(frame) for frame in frames])
         elif data is not None:
             _check_table(data, "data")
         return molecules(options, saved, data=data, own=own)
@@ -107,19 +103,16 @@ def _pieces(
             raise InputError(
                 f"{name} and train, val, test both say how to split: leave one of them out."
             )
-    counts = [_is_indices(parts[name]) for name in given]
-    if has_data:
-        for name, indices in zip(given, counts, strict=True):
-            if not indices:
-                raise InputError(
-                    f"data and {name} are both data: leave out data, or give {name} as row "
-                    "numbers of data, counted from 0."
-                )
-        return None
-    for name, indices in zip(given, counts, strict=True):
-        if indices:
+    for name in given:
+        indices = _is_indices(parts[name])
+        if has_data and not indices:
+            raise InputError(
+                f"data and {name} are both data: leave out data, or give {name} as row "
+                "numbers of data, counted from 0."
+            )
+        if indices and not has_data:
             raise InputError(f"{name} has row numbers: give the data that they count in data=.")
-    return {name: parts[name] for name in given}
+    return None if has_data else {name: parts[name] for name in given}
 
 
 def _is_indices(value: Any) -> bool:
@@ -192,13 +185,6 @@ def _check_table(data: Any, name: str) -> None:
         )
 
 
-def _concat(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    import pandas as pd
-
-    joined = pd.concat(frames)
-    return joined.set_axis(pd.Index(joined.index, name="row"))
-
-
 def _graphs(value: Any, name: str) -> list[Any]:
     """The graphs of a list, data set or single graph."""
     from torch_geometric.data import Dataset  # has all attributes of its graphs, too
@@ -255,16 +241,12 @@ def _check_masks(options: GraphsOptions, own: OwnSplit | None) -> None:
         raise InputError(
             "the graphs have train_mask: leave out train, val and test, or delete the masks."
         )
-    if options.folds:
-        raise InputError(
-            f"folds={options.folds} and train_mask both say how to split: leave out folds, or "
-            "delete the masks."
-        )
-    if options.split != "random":
-        raise InputError(
-            f"split='{options.split}' and train_mask both say how to split: leave out split, or "
-            "delete the masks."
-        )
+    for name, usual in (("folds", 0), ("split", "random")):
+        if (value := getattr(options, name)) != usual:
+            raise InputError(
+                f"{name}={value!r} and train_mask both say how to split: leave out {name}, or "
+                "delete the masks."
+            )
 
 
 def _of_masks(

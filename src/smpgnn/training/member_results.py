@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Any
 
+import pandas as pd
 import torch
+from torch import Tensor
 
 from smpgnn.config.options import TableOptions
 from smpgnn.errors import InputError
-from smpgnn.files import write_text
-from smpgnn.training.baseline import joined_baseline
+from smpgnn.training.baseline import joined_baseline, mean_metrics
 from smpgnn.training.calibration import Calibration, calibrate
-from smpgnn.training.domain import TestErrors, write_domain_of_members
+from smpgnn.training.domain import test_errors, write_domain
 from smpgnn.training.ensemble import Ensemble
 from smpgnn.training.member_plan import members
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.provenance import origin
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.saved import SavedModel, load_model
-from smpgnn.training.tasks.quantities import output_of
+from smpgnn.training.tasks.base import output_of, targets_only
 from smpgnn.training.unseen import Metrics, Predictions, predict_unseen, splits_of
 
 
@@ -65,10 +66,13 @@ class Results:
 
 
 def finish(
-    folder: RunFolder, options: TableOptions, prepared: Prepared, device: torch.device
+    folder: RunFolder,
+    options: TableOptions,
+    saved: Sequence[SavedModel],
+    prepared: Prepared,
+    device: torch.device,
 ) -> Results:
-    """Compute and write the results of a run whose members are trained."""
-    saved = load_members(folder.path, options)
+    """Compute and write the results of a run from its trained members."""
     found = predict_unseen(saved, options, prepared, device)
     single = [RunFolder(one.folder(folder.path)).read_record() for one in found.members]
     calibration, about = Calibration(), dict[str, Any]()
@@ -87,11 +91,14 @@ def finish(
             "rows": "held-out folds" if options.folds else "calibration rows",
             "targets": fitted.record,
         }}  # fmt: skip
-        _write_reliability(folder, fitted.diagrams)
+        if fitted.diagrams:
+            bins = pd.DataFrame(fitted.diagrams)
+            folder.write_table(folder.path / "reliability.csv", bins, float_format="%.7g")
     results = summary(found, calibration, [one["validation"] for one in single])
     if results.test:
         shown = found.held_out(found.position, calibration)
-        folder.write_predictions(found.frame(shown, calibration, prepared.smiles))
+        frame = found.frame(shown, calibration, prepared.smiles)
+        folder.write_table(folder.predictions, frame)
     if prepared.smiles:
         _write_domain(folder, prepared, found, calibration)
     entries = [one["baseline"] for one in single if "baseline" in one]
@@ -127,16 +134,17 @@ def finish(
 def _write_domain(
     folder: RunFolder, prepared: Prepared, found: Predictions, calibration: Calibration
 ) -> None:
-    """Store the training molecules, and the errors of the mean of the members."""
-    errors, position = TestErrors(found.task), found.position
+    """Store the molecules that any member was trained on, and the errors of the members' mean."""
+    errors, position = list[Tensor](), found.position
     if len(position):
-        mean = found.held_out(position, calibration).mean
-        errors.keep(output_of(found.task, mean), found.batch(position))
+        mean = output_of(found.task, found.held_out(position, calibration).mean)
+        errors.append(test_errors(found.task, mean, targets_only(found.store, position)))
+    splits = splits_of(prepared.split_table()).values()
+    train = torch.unique(torch.cat([table.of("train").row for table in splits]))
     repeat = found.members[0].repeat
     first = [one for one in found.members if one.first and one.repeat == repeat]
     groups = [one.folder(folder.path) for one in first]
-    splits = list(splits_of(prepared.split_table()).values())
-    write_domain_of_members(folder, prepared, splits, groups, found.table.row, errors)
+    write_domain(folder, prepared, train, found.table.row, errors, groups)
 
 
 def held_out_folds(
@@ -152,32 +160,16 @@ def summary(found: Predictions, calibration: Calibration, validation: Sequence[M
     """The metrics of the members together."""
     folds = any(one.fold for one in found.members)
     if not len(found.position):  # a split from Python without test rows
-        return Results(_mean(validation), {}, {}, {})
+        return Results(mean_metrics(validation), {}, {}, {})
     if folds:
         of_groups = found.of_groups()
-        test, sd = _mean(of_groups), _sd(of_groups)
+        test, sd = mean_metrics(of_groups), _sd(of_groups)
     else:
         rows = found.held_out(found.position, calibration)
         test, sd = found.metrics(rows.mean, found.position), {}
-    return Results(_mean(validation), test, sd, _mean(found.of_members()))
-
-
-def _mean(values: Sequence[Metrics]) -> Metrics:
-    """The mean of each metric that all have."""
-    return {name: fmean(one[name] for one in values) for name in _shared(values)}
+    return Results(mean_metrics(validation), test, sd, mean_metrics(found.of_members()))
 
 
 def _sd(values: Sequence[Metrics]) -> Metrics:
-    return {name: stdev(one[name] for one in values) for name in _shared(values)}
-
-
-def _shared(values: Sequence[Metrics]) -> list[str]:
-    return [name for name in values[0] if all(name in one for one in values)]
-
-
-def _write_reliability(folder: RunFolder, lines: list[dict[str, Any]]) -> None:
-    import pandas as pd
-
-    if lines:
-        text = pd.DataFrame(lines).to_csv(index=False, lineterminator="\n", float_format="%.7g")
-        write_text(folder.path / "reliability.csv", text)
+    """The standard deviation of each metric that all have."""
+    return {name: stdev(one[name] for one in values) for name in mean_metrics(values)}

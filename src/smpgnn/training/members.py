@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smpgnn.config.options import TableOptions
 from smpgnn.data.fingerprint import Fingerprint
+from smpgnn.data.splits import PARTS
 from smpgnn.errors import InputError
 from smpgnn.training.member_plan import MEMBERS, Member, members
+from smpgnn.training.run_data import RunData, SplitTable
 from smpgnn.training.run_folder import RunFolder
 from smpgnn.training.side_by_side import Outcome, Process, cores, end, epochs_done, wait
 from smpgnn.training.side_by_side_display import PlainLines, display
-
-if TYPE_CHECKING:
-    from smpgnn.training.run_data import SplitTable
 
 #: Members side by side on a GPU by default; more would mostly wait for each other.
 _ON_A_GPU = 4
@@ -25,49 +24,30 @@ _ON_A_GPU = 4
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Data from Python, and their split: the arguments of `prepare_python`."""
+    """Data from Python, and their split: the arguments of `prepare_python`. None by default."""
 
-    data: Any
-    parts: Mapping[str, Any]
+    data: Any = None
+    parts: Mapping[str, Any] = field(default_factory=partial(dict.fromkeys, PARTS))
     labels: Any = None
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the process of a member needs: plain values only, so that unpickling imports no torch.
-
-    Args:
-        options: the settings of the member.
-        fingerprint: of the data of the run.
-        splits: the split of the member, as the text of splits.csv.
-        given: data from Python, pickled; None: the settings name a file.
-    """
+    """What the process of a member needs: its settings, its split and the data."""
 
     options: TableOptions
-    fingerprint: Fingerprint
-    splits: str
-    given: bytes | None
+    data: RunData
+    given: Given
 
 
 def train_member(job: Job) -> str:
     """Train a member, or continue it; returns the result as text."""
     from smpgnn.training.from_python import prepare_python
-    from smpgnn.training.prepare import prepare
-    from smpgnn.training.run_data import RunData, SplitTable
     from smpgnn.training.train import train_run
 
-    data = RunData(job.fingerprint, SplitTable.from_csv(job.splits))
-    if job.given is None:
-        prepared = prepare(job.options, data)
-    else:
-        given: Given = pickle.loads(job.given)
-        prepared = prepare_python(
-            job.options,  # type: ignore[arg-type]
-            given.data,
-            given.parts,
-            data,
-            given.labels,
-        )
+    options: Any = job.options
+    given = job.given
+    prepared = prepare_python(options, given.data, given.parts, job.data, given.labels)
     begun = RunFolder(job.options.output).config.exists()
     result = train_run(job.options, resume=begun, prepared=prepared, quiet=True)
     monitor = result.saved.task.monitor
@@ -104,10 +84,8 @@ def jobs_of(
     given: Given | None,
 ) -> list[Job]:
     """The job of each member."""
-    content = None if given is None else pickle.dumps(given)
-    texts = {group: table.to_csv() for group, table in splits.items()}
     return [
-        Job(one.options(options), fingerprint, texts[one.group], content)
+        Job(one.options(options), RunData(fingerprint, splits[one.group]), given or Given())
         for one in members(options)
     ]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
 from smpgnn.data.store import GraphBatch
-from smpgnn.training.scores import Score
 
 
 class LogMSEBySize(Metric):
@@ -64,7 +65,7 @@ class Scores(Metric):
 
     full_state_update = False
 
-    def __init__(self, score: Score) -> None:
+    def __init__(self, score: Callable[[Tensor, Tensor], dict[str, Tensor]]) -> None:
         super().__init__()
         self.score = score
         self.output: list[Tensor]

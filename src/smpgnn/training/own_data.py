@@ -28,7 +28,7 @@ from smpgnn.data.targets import Targets, TargetSpec
 from smpgnn.errors import InputError
 from smpgnn.training.own_molecules import molecule_rows
 from smpgnn.training.own_run import options_source, prepare_run
-from smpgnn.training.own_splits import Basis, basis_column
+from smpgnn.training.own_splits import OwnData, basis_column
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.run_data import RunData, SplitTable
 
@@ -54,7 +54,6 @@ def molecules(
     """A table of SMILES.
 
     Args:
-        options: the settings.
         saved: what a run stores about its data, to continue it.
         data: the table, instead of the file that the settings name.
         own: a split from Python.
@@ -80,11 +79,7 @@ def molecules(
     else:
         frame = select_columns(data, columns, source)
     targets = parse_targets(
-        frame,
-        options.targets,
-        _same_task(options, saved),
-        log10=options.log_target,
-        source=source,
+        frame, options.targets, _same_task(options, saved), log10=options.log_target, source=source
     )
     smiles = frame[options.smiles_column].tolist()
     weight = None
@@ -95,9 +90,7 @@ def molecules(
     more = values if weight is None else torch.cat([weight, values], dim=1)
     named = (*weight_columns(options.weight_column), *descriptor_columns(descriptors.columns))
     content = Content(
-        source,
-        smiles_fingerprint(smiles, targets, more, named),
-        lambda row: place(frame, row),
+        source, smiles_fingerprint(smiles, targets, more, named), lambda row: place(frame, row)
     )
     if saved is not None:
         saved.check(content)
@@ -115,28 +108,21 @@ def molecules(
         inputs["descriptors"] = descriptors.to_dict()
         u = descriptors.of(found.smiles, values[found.index])
         found = replace(found, store=replace(found.store, u=u))
-    split = None if own is None else own(len(frame))
-    basis = Basis(
-        source,
-        frame[by].iloc[found.index.tolist()] if by else None,
-        smiles=found.smiles,
-        rows_alone=old,
-    )
-    new = smiles if saved is None else None
-    chosen = molecule_rows(options, found, targets, weight, basis, content.place, new, split)
-    prepared = prepare_run(
-        options,
-        chosen.store,
+    rows = OwnData(
+        found.store,
         targets.spec,
         content,
         inputs,
-        saved,
-        rows=chosen.rows,
-        own=split,
-        basis=chosen.basis,
-        notes=(*left_out(found, frame, source), *chosen.notes),
-        summary=chosen.summary,
+        found.index,
+        column=frame[by].iloc[found.index.tolist()] if by else None,
+        smiles=found.smiles,
+        given=None if own is None else own(len(frame)),
+        rows_alone=old,
+        notes=left_out(found, frame, source),
     )
+    new = smiles if saved is None else None
+    rows = molecule_rows(options, rows, found, targets, weight, new)
+    prepared = prepare_run(options, rows, saved)
     read = dict(zip(found.index.tolist(), found.smiles, strict=True))
     return replace(prepared, smiles=[read.get(row, "") for row in range(len(frame))])
 
@@ -243,15 +229,11 @@ def prepare_store(
     """Prepare a run on graphs with targets in `y` or `y_node`.
 
     Args:
-        options: the settings.
-        store: the graphs.
-        targets: describes the targets.
         schema: how graph files become such graphs; None for graphs from Python.
         column: the split column, or the times of the graphs.
         saved: what a run stores about its data, to continue it.
         names: of the graphs, for messages.
         own: a split from Python, of graphs or of nodes.
-        notes: messages for the user.
     """
     if options.weight_column and store.weight is None:
         raise InputError("weight_column: applies to tables and files only: leave it out.")
@@ -266,24 +248,13 @@ def prepare_store(
         content = replace(content, place=lambda row: f"graph {names[row]}")
     if saved is not None:
         saved.check(content)
-    basis = Basis(getattr(options, "labels", "") or options_source(options), column)
-    summary = None
-    if saved is None:
-        values = store.y if store.y_node is None else store.y_node
-        assert values is not None
-        summary = DataSummary(len(store), 0, summarize(Targets(values, targets, store.side)))
-    return prepare_run(
-        options,
-        store,
-        targets,
-        content,
-        source,
-        saved,
-        own=own,
-        basis=basis,
-        notes=notes,
-        summary=summary,
+    own_data = OwnData(
+        store, targets, content, source, torch.arange(len(store)), column, given=own, notes=notes
     )
+    if saved is None:
+        summary = summarize(Targets(own_data.target, targets, store.side))
+        own_data = replace(own_data, summary=DataSummary(len(store), 0, summary))
+    return prepare_run(options, own_data, saved)
 
 
 def _attributes(schema: GraphSchema) -> tuple[str, ...]:

@@ -2,170 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smpgnn.config.options import MoleculesOptions
-from smpgnn.data.columns import read_times
 from smpgnn.data.descriptors import Descriptors
 from smpgnn.data.molecule_splits import canonical_names, molecule_groups
 from smpgnn.data.replicates import conflicts, merge_replicates
 from smpgnn.data.splits import Rows
-from smpgnn.data.store import GraphStore
 from smpgnn.data.summary import DataSummary, summarize
 from smpgnn.data.targets import Targets
 from smpgnn.errors import InputError
-from smpgnn.training.own_splits import Basis
-from smpgnn.training.run_data import SplitTable
+from smpgnn.training.own_splits import OwnData
 
 if TYPE_CHECKING:
     from smpgnn.data.molecules import MoleculeTable
 
 
-@dataclass(frozen=True, eq=False)
-class MoleculeRows:
-    """The graphs of a run with their targets, the rows they come from, and notes for the user."""
-
-    store: GraphStore
-    rows: Tensor
-    basis: Basis
-    notes: tuple[str, ...]
-    summary: DataSummary | None
-
-
 def molecule_rows(
     options: MoleculesOptions,
+    data: OwnData,
     found: MoleculeTable,
     targets: Targets,
     weight: Tensor | None,
-    basis: Basis,
-    place_of: Callable[[int], str],
     smiles: list[str] | None,
-    own: SplitTable | None,
-) -> MoleculeRows:
-    """Choose the rows, and describe them.
+) -> OwnData:
+    """Choose the rows, add their targets, and describe them.
 
     Args:
-        options: the settings.
-        found: the molecules of the table.
+        data: the molecules, without targets.
+        found: the same as they were read.
         targets, weight: of all rows of the table.
-        basis: what the rows in `found` are split by.
-        place_of: names a row of the table.
         smiles: the SMILES of the table; None for a run that is continued, which is not described.
-        own: a split from Python.
     """
-    store, rows, notes, summary = found.store, found.index, tuple[str, ...](), None
-    targets, weight = targets.of(rows), None if weight is None else weight[rows]
-    merge = options.replicates == "mean"
-    groups = molecule_groups(found.smiles)[0] if merge or smiles is not None else None
-    if groups is not None and merge:
-        _check_sides(options, groups, basis, own, rows, place_of)
-        _check_columns(options, groups, store.u, rows, place_of)
-        one = merge_replicates(groups, targets, weight)
-        first = torch.from_numpy(one.first)
-        made = store.select(first), rows[first], _merged_basis(options, basis, groups, one.first)
-        kept_targets, kept_weight = one.targets, one.weight
-    else:
-        made, kept_targets, kept_weight = (store, rows, basis), targets, weight
-    if groups is not None and smiles is not None:
+    targets, weight = targets.of(data.rows), None if weight is None else weight[data.rows]
+    merge, kept = options.replicates == "mean", targets
+    if merge or smiles is not None:
+        groups = molecule_groups(found.smiles)[0]
         different = conflicts(groups, targets)
+        where = {
+            name: [data.content.place(int(data.rows[row])) for row in rows[0][:2]]
+            for name, rows in different.items()
+        }
+    if merge:
+        _check_groups(options, groups, data)
+        one = merge_replicates(groups, targets, weight)
+        data, kept, weight = _merged(options, data, groups, one.first), one.targets, one.weight
+    if smiles is not None:
         counts = np.bincount(groups)
-        changed = _changed(found, smiles) if options.standardize else 0
         summary = DataSummary(
             rows=len(smiles),
             left_out=len(found.errors),
-            targets=summarize(kept_targets),
+            targets=summarize(kept),
             molecules=counts.size,
             several=int((counts > 1).sum()),
             several_rows=int(counts[counts > 1].sum()),
-            conflicts={name: len(found) for name, found in different.items()},
+            conflicts={name: len(rows) for name, rows in different.items()},
             replicates=options.replicates,
             standardize=options.standardize,
-            changed=changed,
+            changed=_changed(found, smiles) if options.standardize else 0,
         )
-        where = {
-            name: (found.smiles[first[0]], [place_of(int(rows[row])) for row in first])
-            for name, (first, *_) in different.items()
-        }
-        notes = _notes(summary, where)
-    store, rows, basis = made
+        first = {name: (found.smiles[rows[0][0]], where[name]) for name, rows in different.items()}
+        data = replace(data, summary=summary, notes=(*data.notes, *_notes(summary, first)))
     store = replace(
-        kept_targets.added(store),
-        y=kept_targets.values.float(),
-        weight=None if kept_weight is None else kept_weight.float(),
+        kept.added(data.store),
+        y=kept.values.float(),
+        weight=None if weight is None else weight.float(),
     )
-    return MoleculeRows(store, rows, basis, notes, summary)
+    return replace(data, store=store)
 
 
-def _check_sides(
-    options: MoleculesOptions,
-    groups: Rows,
-    basis: Basis,
-    own: SplitTable | None,
-    rows: Tensor,
-    place_of: Callable[[int], str],
-) -> None:
-    """Refuse a given split with one molecule in several parts, whose mean would be in both."""
-    if own is not None:
-        part = torch.full((int(rows.max()) + 1,), -1)
-        inside = own.row < part.numel()
-        part[own.row[inside]] = own.part[inside]
-        sides = part[rows].numpy()
-    elif options.split_column and basis.column is not None:
-        names = basis.column.astype(str).str.strip().str.casefold()
+def _check_groups(options: MoleculesOptions, groups: Rows, data: OwnData) -> None:
+    """Refuse rows of one molecule in several parts of a given split, or with other descriptors."""
+    first = np.unique(groups, return_index=True)[1][groups]
+
+    def refuse(row: int, what: str) -> NoReturn:
+        one, other = (data.content.place(int(data.rows[at])) for at in (first[row], row))
+        raise InputError(f"--replicates mean: {one} and {other} have the same molecule, but {what}")
+
+    sides = None
+    if data.given is not None:
+        part = torch.full((int(data.rows.max()) + 1,), -1)
+        inside = data.given.row < part.numel()
+        part[data.given.row[inside]] = data.given.part[inside]
+        sides = part[data.rows].numpy()
+    elif options.split_column and data.column is not None:
+        names = data.column.astype(str).str.strip().str.casefold()
         sides = np.unique(names, return_inverse=True)[1]
-    else:
-        return
-    first = np.unique(groups, return_index=True)[1]
-    wrong = np.flatnonzero(sides != sides[first][groups])
-    if wrong.size:
-        one, other = (int(rows[row]) for row in (first[groups[wrong[0]]], wrong[0]))
-        raise InputError(
-            f"--replicates mean: {place_of(one)} and {place_of(other)} have the same molecule, but "
-            "the given split has them in different parts: correct it, or use --replicates keep."
+    if sides is not None and (wrong := np.flatnonzero(sides != sides[first])).size:
+        refuse(
+            wrong[0],
+            "the given split has them in different parts: correct it, or use --replicates keep.",
         )
-
-
-def _check_columns(
-    options: MoleculesOptions,
-    groups: Rows,
-    u: Tensor | None,
-    rows: Tensor,
-    place_of: Callable[[int], str],
-) -> None:
-    """Refuse rows of one molecule that differ in a column of descriptors."""
-    columns = Descriptors.named(options.descriptors).columns
+    columns, u = Descriptors.named(options.descriptors).columns, data.store.u
     if u is None or not columns:
         return
     values = u[:, -len(columns) :]
-    first = torch.from_numpy(np.unique(groups, return_index=True)[1])[torch.from_numpy(groups)]
-    wrong = (values != values[first]).nonzero()
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        one, other = place_of(int(rows[first[row]])), place_of(int(rows[row]))
-        raise InputError(
-            f"--replicates mean: {one} and {other} have the same molecule, but different values of "
-            f"the descriptor '{columns[column]}': use --replicates keep."
+    for row, column in (values != values[torch.from_numpy(first)]).nonzero()[:1].tolist():
+        refuse(
+            row, f"different values of the descriptor '{columns[column]}': use --replicates keep."
         )
 
 
-def _merged_basis(options: MoleculesOptions, basis: Basis, groups: Rows, first: Rows) -> Basis:
-    """The basis with one row per molecule; of times the earliest."""
-    assert basis.smiles is not None
-    column, chosen = basis.column, first
-    if column is not None and options.split_time and not options.split_column:
-        times = read_times(column, f"{basis.source}, column '{options.split_time}'")
-        order = np.lexsort((times, groups))
+def _merged(options: MoleculesOptions, data: OwnData, groups: Rows, first: Rows) -> OwnData:
+    """The data with one row per molecule; of times the earliest."""
+    assert data.smiles is not None
+    chosen = first
+    if data.column is not None and options.split_time and not options.split_column:
+        order = np.lexsort((data.times(options), groups))
         chosen = order[np.unique(groups[order], return_index=True)[1]]
+    index = torch.from_numpy(first)
     return replace(
-        basis,
-        column=None if column is None else column.iloc[chosen],
-        smiles=[basis.smiles[row] for row in first],
+        data,
+        store=data.store.select(index),
+        rows=data.rows[index],
+        column=None if data.column is None else data.column.iloc[chosen],
+        smiles=[data.smiles[row] for row in first],
     )
 
 
@@ -196,6 +152,6 @@ def _notes(summary: DataSummary, conflicts: dict[str, tuple[str, list[str]]]) ->
         rest = "; the most frequent class counts, none if there are several" if averaged else ""
         notes.append(
             f"Target '{name}': {molecules} rows of different classes (first: {smiles}, "
-            f"{' and '.join(places[:2])}){rest}."
+            f"{' and '.join(places)}){rest}."
         )
     return tuple(notes)

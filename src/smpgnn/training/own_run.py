@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,16 +12,12 @@ from torch import Tensor
 from smpgnn.config.options import GraphsOptions, TableOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.categories import Categories
-from smpgnn.data.fingerprint import Content
 from smpgnn.data.splits import Split
 from smpgnn.data.store import GraphStore
-from smpgnn.data.summary import DataSummary
-from smpgnn.data.targets import TargetSpec
 from smpgnn.errors import InputError
-from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.member_plan import members
 from smpgnn.training.own_splits import (
-    Basis,
+    OwnData,
     overlap,
     split_folds,
     split_nodes,
@@ -29,107 +25,99 @@ from smpgnn.training.own_splits import (
     take_calibration,
 )
 from smpgnn.training.own_task import exact_targets, own_task
-from smpgnn.training.prepare import SPLITS, Prepared, Whole, assemble
-from smpgnn.training.run_data import RunData, SplitTable
+from smpgnn.training.prepare import SPLITS, Prepared, assemble
+from smpgnn.training.run_data import CALIBRATION, FoldTable, RunData, SplitTable
 
 
-def prepare_run(
-    options: TableOptions,
-    store: GraphStore,
-    targets: TargetSpec,
-    content: Content,
-    source: dict[str, Any],
-    saved: RunData | None,
-    *,
-    basis: Basis,
-    rows: Tensor | None = None,
-    own: SplitTable | None = None,
-    notes: tuple[str, ...] = (),
-    summary: DataSummary | None = None,
-) -> Prepared:
-    """Split the user's own data, as saved, as given from Python or anew; choose task and network.
-
-    `rows` [G] are the rows of the data from which the graphs come; default: one each.
-    """
-    level = "node" if store.y is None else "graph"
-    notes = (*notes, *(() if summary is None else summary.lines()))
-    rows = torch.arange(len(store)) if rows is None else rows
-    given = own if saved is None else saved.splits
-    by_node = level == "node" and len(store) < 3 and basis.column is None
-    by_node = by_node if given is None else given.node is not None
-    folds = given if isinstance(given, FoldTable) else None
-    if options.folds and given is None:
-        each = split_folds(options, store, targets, basis, by_node=by_node)
-        folds = FoldTable({key: _table(part, rows, store, by_node) for key, part in each.items()})
-    fixed = given if isinstance(given, SplitTable) else None if folds is None else folds.first
-    if fixed is None and by_node:
-        split = split_nodes(options, store, targets)
-    elif fixed is None:
-        split, more = split_rows(options, store, targets, basis)
-        notes = (*notes, *more)
-    else:
-        split = fixed.split(rows, store.node_ptr)
-    if own is not None and saved is None:
-        notes = (*notes, *_notes_on_own(own, split, rows, basis))
-    elif own is not None:
-        assert fixed is not None
-        split_before = fixed.without_calibration().split(rows, store.node_ptr)
-        again = own.split(rows, store.node_ptr)
-        if not all(torch.equal(one, other) for one, other in zip(again, split_before, strict=True)):
-            raise InputError(
-                "train, val and test (or the masks) differ from those of the run: give the same, "
-                "or start a new run."
-            )
-    calibration = tuple[Tensor, ...]()
-    if options.calibration and saved is None:
-        split, taken = take_calibration(options, store, targets, basis, split, by_node=by_node)
-        calibration = (taken,)
-    if by_node:
-        splits = Splits(*(_visible(store, nodes) for nodes in split))
-    else:
-        splits = Splits(*(store.select(part) for part in split))
-    table = folds or _table((*split, *calibration), rows, store, by_node)
-    if saved is not None and members(options):
-        table = saved.splits
+def prepare_run(options: TableOptions, data: OwnData, saved: RunData | None) -> Prepared:
+    """Split the data as saved, as given from Python or anew; choose task and network."""
+    split, table, of_split = _split(options, data, saved)
+    summary = () if data.summary is None else data.summary.lines()
+    notes = (*data.notes, *summary, *of_split)
+    choose = data.store.select if table.node is None else partial(_visible, data.store)
+    splits = Splits(*(choose(part) for part in split))
     for part, name in zip(vars(splits).values(), SPLITS, strict=True):
         if part is splits.test and len(part) == 0:
             continue  # a split from Python may have no test rows
-        if bool(exact_targets(part, level).isnan().all()):
+        if bool(exact_targets(part, data.level).isnan().all()):
             raise InputError(
-                f"{options_source(options)}: the {name} split has no known target: give more rows "
+                f"{data.content.source}: the {name} split has no known target: give more rows "
                 "or change --split-fractions."
             )
+    source = data.source
     if isinstance(options, GraphsOptions) and options.integers == "categories":
         categories = Categories.fit(splits.train)
         if categories:
             splits = Splits(*(categories.encode(part) for part in vars(splits).values()))
             source = {**source, "categories": categories.to_dict()}
             notes = (*notes, categories.note())
-    task, about = own_task(options, targets, splits, level)
-    prepared = assemble(
-        options,
-        _with_mean_weight_1(options, splits),
-        task,
-        source,
-        edge_features=options.edge_features,
-        notes=(*notes, *about),
-    )
+    task, about = own_task(options, data.targets, splits, data.level)
+    splits = _with_mean_weight_1(options, splits)
+    edges, notes = options.edge_features, (*notes, *about)
+    prepared = assemble(options, splits, task, source, edge_features=edges, notes=notes)
     notes = prepared.notes
     if options.folds:
         notes = (*notes, f"Folds: {options.folds}; the line above is about the first.")
-    if calibration:
-        count = f"{calibration[0].numel():,}"
+    if options.calibration and saved is None:
+        assert isinstance(table, SplitTable)
+        count = f"{table.of(CALIBRATION).row.numel():,}"
         notes = (*notes, f"Calibration: {count} more rows, on which no model is trained or chosen.")
-    whole = Whole(store, rows) if members(options) else None
-    prepared = replace(prepared, notes=notes)
-    return replace(prepared, own=content, table=table, whole=whole, summary=summary)
-
-
-def _table(split: Iterable[Tensor], rows: Tensor, store: GraphStore, by_node: bool) -> SplitTable:
-    """The split as a table of rows, or of nodes."""
-    return (
-        SplitTable.of_nodes(split, store.node_ptr) if by_node else SplitTable.of_rows(split, rows)
+    return replace(
+        prepared,
+        notes=notes,
+        own=data.content,
+        table=table,
+        whole=data if members(options) else None,
+        summary=data.summary,
     )
+
+
+def _split(
+    options: TableOptions, data: OwnData, saved: RunData | None
+) -> tuple[Split, SplitTable | FoldTable, tuple[str, ...]]:
+    """The split of the graphs (or nodes), that of the rows of the data, and notes."""
+    store, own, notes = data.store, data.given, tuple[str, ...]()
+    given = own if saved is None else saved.splits
+    by_node = data.level == "node" and len(store) < 3 and data.column is None
+    by_node = by_node if given is None else given.node is not None
+
+    def table_of(split: Iterable[Tensor]) -> SplitTable:
+        if by_node:
+            return SplitTable.of_nodes(split, store.node_ptr)
+        return SplitTable.of_rows(split, data.rows)
+
+    if given is None and options.folds:
+        each = split_folds(options, data, by_node=by_node)
+        given = FoldTable({key: table_of(part) for key, part in each.items()})
+    if given is not None:
+        fixed = given.first if isinstance(given, FoldTable) else given
+        split = fixed.split(data.rows, store.node_ptr)
+        if own is not None and saved is not None:
+            _check_own(own, fixed, data)
+        elif own is not None:
+            notes = _notes_on_own(own, split, data)
+    elif by_node:
+        split = split_nodes(options, data)
+    else:
+        split, notes = split_rows(options, data)
+    if isinstance(given, FoldTable) or (given is not None and saved and members(options)):
+        return split, given, notes
+    if options.calibration and saved is None:
+        split, calibration = take_calibration(options, data, split, by_node=by_node)
+        return split, table_of((*split, calibration)), notes
+    return split, table_of(split), notes
+
+
+def _check_own(own: SplitTable, fixed: SplitTable, data: OwnData) -> None:
+    """Refuse a split from Python that differs from that of the run."""
+    both = [
+        table.split(data.rows, data.store.node_ptr) for table in (own, fixed.without_calibration())
+    ]
+    if not all(torch.equal(one, other) for one, other in zip(*both, strict=True)):
+        raise InputError(
+            "train, val and test (or the masks) differ from those of the run: give the same, "
+            "or start a new run."
+        )
 
 
 def options_source(options: TableOptions) -> str:
@@ -137,10 +125,10 @@ def options_source(options: TableOptions) -> str:
     return getattr(options, "path", "") or "data"
 
 
-def _notes_on_own(own: SplitTable, split: Split, rows: Tensor, basis: Basis) -> tuple[str, ...]:
+def _notes_on_own(own: SplitTable, split: Split, data: OwnData) -> tuple[str, ...]:
     """Notes on a split from Python: rows in no split, molecules on both sides."""
-    unused = 0 if own.node is not None else rows.numel() - sum(part.numel() for part in split)
-    notes = () if basis.smiles is None else overlap(split, basis.smiles)
+    unused = 0 if own.node is not None else len(data.rows) - sum(part.numel() for part in split)
+    notes = () if data.smiles is None else overlap(split, data.smiles)
     if unused:
         notes = (f"{unused} rows are in none of train, val and test, and are not used.", *notes)
     return notes

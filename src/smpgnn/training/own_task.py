@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from torch import Tensor
@@ -16,13 +16,8 @@ from smpgnn.data.tables import listing
 from smpgnn.data.targets import TargetSpec, exact
 from smpgnn.errors import InputError
 from smpgnn.training.scores import is_defined
-from smpgnn.training.tasks import (
-    Classification,
-    MixedTargets,
-    MultiLabel,
-    OneLevelTask,
-    Regression,
-)
+from smpgnn.training.tasks import Classification, MixedTargets, MultiLabel, OneLevelTask, Regression
+from smpgnn.training.tasks.base import one_target, targets_of
 from smpgnn.training.tasks.classification import balanced_weights
 
 #: How messages call the targets of each kind of task.
@@ -36,57 +31,41 @@ def own_task(
 ) -> tuple[OneLevelTask, tuple[str, ...]]:
     """The task, and notes on metrics that have no value."""
     columns = {
-        part: [
-            Column(name, kind, values)
-            for name, kind, values in zip(
-                targets.names, targets.kinds, exact_targets(store, level).unbind(1), strict=True
-            )
-        ]
+        part: list(
+            zip(targets.names, targets.kinds, exact_targets(store, level).unbind(1), strict=True)
+        )
         for part, store in vars(splits).items()
     }
     task = _with_loss(options, targets, splits.train, level, _losses(options, targets))
 
     def defined(metric: str) -> bool:
-        return any(column.has(metric) for column in columns["val"])
+        return any(_has(metric, kind, values) for _, kind, values in columns["val"])
 
     task, notes = _with_metrics(task, options, targets, defined)
-    for part, name in (("val", "validation"), ("test", "test")):
+    for part, where in (("val", "validation"), ("test", "test")):
         single = [
-            column.name for column in columns[part] if column.has("log_loss") > column.has("auc")
+            name
+            for name, kind, values in columns[part]
+            if _has("log_loss", kind, values) and not _has("auc", kind, values)
         ]
         if single:
             notes += (
-                f"The {name} split has only one class of {listing(single)}, "
+                f"The {where} split has only one class of {listing(single)}, "
                 "so there is no AUC for it.",
             )
     return task, notes
 
 
-@dataclass(frozen=True, eq=False)
-class Column:
-    """One target in a split: its kind and values, [R], NaN if unknown."""
-
-    name: str
-    kind: str
-    values: Tensor
-
-    def has(self, metric: str) -> bool:
-        """Whether a metric of this kind of target has a value."""
-        if metric == "relative_error":
-            metric = METRICS[self.kind][0]
-        return metric in METRICS[self.kind] and is_defined(metric, self.values)
+def _has(metric: str, kind: str, values: Tensor) -> bool:
+    """Whether a metric of this kind of target has a value on these, [R]; NaN: unknown."""
+    if metric == "relative_error":
+        metric = METRICS[kind][0]
+    return metric in METRICS[kind] and is_defined(metric, values)
 
 
 def exact_targets(store: GraphStore, level: str) -> Tensor:
     """The targets of a store, NaN if unknown or if only a bound is known."""
-    target = _targets(store, level)
-    return exact(target, store.side if level == "graph" else None)
-
-
-def _targets(store: GraphStore, level: str) -> Tensor:
-    target = store.y if level == "graph" else store.y_node
-    assert target is not None
-    return target
+    return exact(targets_of(store, level), store.side if level == "graph" else None)
 
 
 def _losses(options: TableOptions, targets: TargetSpec) -> dict[str, str]:
@@ -121,7 +100,7 @@ def _with_loss(
     if targets.task == "regression":
         loss = losses["regression"]
         return Regression.fit(targets.names, train, level, loss, log10=targets.log10)
-    pairs = zip(_targets(train, level).unbind(1), targets.labels, strict=True)
+    pairs = zip(targets_of(train, level).unbind(1), targets.labels, strict=True)
     balanced = options.class_weight == "balanced"
     weights = [
         balanced_weights(column, len(classes)) if balanced and classes else ()
@@ -144,7 +123,7 @@ def _with_loss(
                 )
             )
         else:
-            own = _only(train, number)
+            own = one_target(train, number)
             loss = losses["regression"]
             tasks.append(Regression.fit((name,), own, level, loss, log10=targets.log10))
     if len(tasks) == 1:
@@ -154,16 +133,6 @@ def _with_loss(
         for task, kind in zip(tasks, targets.kinds, strict=True)
     ]
     return MixedTargets.fit(parts, train, level)
-
-
-def _only(store: GraphStore, number: int) -> GraphStore:
-    """The store with one target only."""
-    cut = {
-        name: value[:, number : number + 1]
-        for name in ("y", "y_node", "side")
-        if (value := getattr(store, name)) is not None
-    }
-    return replace(store, **cut)
 
 
 def _with_metrics(

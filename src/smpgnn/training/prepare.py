@@ -23,25 +23,16 @@ from smpgnn.config.options import (
 from smpgnn.data.base import Splits
 from smpgnn.data.fingerprint import Content, splits_fingerprint
 from smpgnn.data.graph_schema import Attribute, GraphSchema
-from smpgnn.data.store import GraphStore
 from smpgnn.data.summary import DataSummary
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.training.fold_table import FoldTable
-from smpgnn.training.run_data import RunData, SplitTable
+from smpgnn.training.own_splits import OwnData
+from smpgnn.training.run_data import FoldTable, RunData, SplitTable
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Classification, GraphProperties, Regression, Task
 from smpgnn.training.transfer import take_weights
 
 #: Names of the three splits in messages.
 SPLITS = ("training", "validation", "test")
-
-
-@dataclass(frozen=True, eq=False)
-class Whole:
-    """All graphs of the user's own data, and the rows [G] that they come from."""
-
-    store: GraphStore
-    rows: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +47,7 @@ class Prepared:
         notes: messages for the user: rows left out, sizes of the splits.
         own: the content of the user's own data.
         table: the split of each row of the user's own data, or of each of its folds.
-        whole: all rows of the user's own data, if the run has members.
+        whole: all of the user's own data, if the run has members.
         summary: of the user's own data, for a new run.
         smiles: of the rows of a table of molecules.
         start: the trained model whose weights the network begins with.
@@ -69,7 +60,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     own: Content | None = None
     table: SplitTable | FoldTable | None = None
-    whole: Whole | None = None
+    whole: OwnData | None = None
     summary: DataSummary | None = None
     smiles: Sequence[str] = ()
     start: SavedModel | None = None
@@ -87,11 +78,15 @@ class Prepared:
         """The split of each row, or the folds."""
         return self.table or SplitTable.of_splits(self.splits)
 
-    def smiles_of(self, part: str) -> list[str]:
-        """The SMILES of the molecules of a split: 'train', 'val' or 'test'."""
+    def rows_of(self, part: str) -> Tensor:
+        """The rows of a split: 'train', 'val' or 'test'."""
         table = self.split_table()
-        assert isinstance(table, SplitTable)
-        return [self.smiles[row] for row in table.of(part).row.tolist()]
+        assert isinstance(table, SplitTable)  # folds have members
+        return table.of(part).row
+
+    def smiles_of(self, part: str) -> list[str]:
+        """The SMILES of the molecules of a split."""
+        return [self.smiles[row] for row in self.rows_of(part).tolist()]
 
     def network(self) -> nn.Module:
         """The network before training, with the statistics of the data that it needs."""

@@ -15,30 +15,22 @@ from smpgnn.errors import InputError, quoted
 if TYPE_CHECKING:  # loaded late: the command line asks for the first process before it needs torch
     import torch
 
-#: Variables by which Lightning, torchrun and Slurm tell a process its place, and their minimum.
-_VARIABLES = {
-    "WORLD_SIZE": 1,
-    "RANK": 0,
-    "LOCAL_RANK": 0,
-    "LOCAL_WORLD_SIZE": 1,
-    "NODE_RANK": 0,
-    "GROUP_RANK": 0,
-    "MASTER_PORT": 1,
-    "OMP_NUM_THREADS": 1,
-    "SLURM_NTASKS": 1,
-    "SLURM_STEP_NUM_TASKS": 1,
-    "SLURM_NTASKS_PER_NODE": 1,
-    "SLURM_NNODES": 1,
-    "SLURM_PROCID": 0,
-    "SLURM_LOCALID": 0,
-    "SLURM_NODEID": 0,
-}
+#: Variables by which Lightning, torchrun and Slurm tell a process how many there are (from 1), and
+#: its place among them (from 0).
+_COUNTS = (
+    "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT", "OMP_NUM_THREADS", "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES",
+)  # fmt: skip
+_PLACES = (
+    "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID", "SLURM_LOCALID",
+    "SLURM_NODEID",
+)  # fmt: skip
 
 
 def check_environment() -> None:
     """Refuse nonsense in the environment variables for several processes."""
-    for name, least in _VARIABLES.items():
-        text = os.environ.get(name)
+    for name in (*_COUNTS, *_PLACES):
+        text, least = os.environ.get(name), int(name in _COUNTS)
         if text is None:
             continue
         most = 65535 if name == "MASTER_PORT" else 10**6

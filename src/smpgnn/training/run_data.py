@@ -1,9 +1,9 @@
-"""What a run stores about its data: the split of each row, and a fingerprint."""
+"""What a run stores about its data: the split of each row, or the folds, and a fingerprint."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,6 @@ from smpgnn.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from smpgnn.training.fold_table import FoldTable
 
 #: Rows that no model is trained or chosen on, which a run with members may have.
 CALIBRATION = "calibration"
@@ -61,30 +59,21 @@ class SplitTable:
 
     def split(self, rows: Tensor, node_ptr: Tensor) -> Split:
         """The split of graphs that come from `rows` [G], or of their nodes if these are split."""
-        if self.node is not None:
-            return self.split_of_nodes(node_ptr)
-        return self.split_of_rows(rows)
-
-    def split_of_rows(self, rows: Tensor) -> Split:
-        """Positions in `rows` [n] of the rows of each split."""
-        part = torch.full((int(max(self.row.max(), rows.max())) + 1,), -1)
-        part[self.row] = self.part
-        return Split(*(torch.nonzero(part[rows] == number).flatten() for number in range(3)))
-
-    def split_of_nodes(self, node_ptr: Tensor) -> Split:
-        """The nodes of each split, counted through all graphs."""
-        assert self.node is not None
-        position = node_ptr[self.row] + self.node
-        if bool((position >= node_ptr[self.row + 1]).any()):
-            raise InputError("splits.csv: names a node that its graph does not have: restore it.")
-        return Split(*(position[self.part == number] for number in range(3)))
+        position = self.outputs(rows, node_ptr)
+        there = position >= 0
+        return Split(*(position[there & (self.part == part)].sort().values for part in range(3)))
 
     def outputs(self, rows: Tensor, node_ptr: Tensor) -> Tensor:
-        """The positions of these rows (or nodes) among all graphs (or nodes), [K]."""
+        """The positions of these rows (or nodes) among all graphs (or nodes), [K]; −1: none."""
         graph = torch.full((int(torch.cat([self.row, rows]).max()) + 1,), -1)
         graph[rows] = torch.arange(rows.numel())
         position = graph[self.row]
-        return position if self.node is None else node_ptr[position] + self.node
+        if self.node is None:
+            return position
+        nodes = node_ptr[position] + self.node
+        if bool((nodes >= node_ptr[position + 1]).any()):
+            raise InputError("splits.csv: names a node that its graph does not have: restore it.")
+        return nodes
 
     def of(self, part: str) -> SplitTable:
         """The rows of one split."""
@@ -135,6 +124,75 @@ class SplitTable:
         row, *node = indices.unbind()
         part = torch.tensor(frame["split"].map(_PARTS.index).to_numpy())
         return cls(row, part, node[0] if node else None)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldTable:
+    """The split of each repeat and fold, by (repeat, fold); both count from 1.
+
+    A fold is the test split of its members. Each row is in one fold of each repeat.
+    """
+
+    splits: Mapping[tuple[int, int], SplitTable]
+
+    @property
+    def first(self) -> SplitTable:
+        """The split of the first fold."""
+        return next(iter(self.splits.values()))
+
+    @property
+    def row(self) -> torch.Tensor:
+        """The rows in any split."""
+        return self.first.row
+
+    @property
+    def node(self) -> torch.Tensor | None:
+        """The nodes in any split, if nodes are split."""
+        return self.first.node
+
+    def to_csv(self) -> str:
+        """The text of splits.csv: a line for each row that is not for training."""
+        import pandas as pd
+
+        frames = []
+        for (repeat, fold), table in self.splits.items():
+            frame = table.frame()
+            frame.insert(0, "repeat", repeat)
+            frame.insert(1, "fold", fold)
+            frames.append(frame[frame["split"] != PARTS[0]])
+        return pd.concat(frames).to_csv(index=False, lineterminator="\n")
+
+    @classmethod
+    def from_csv(cls, text: str) -> FoldTable:
+        """Read what `to_csv` wrote; raises `ValueError` for anything else."""
+        import pandas as pd
+
+        kinds = dict.fromkeys(("repeat", "fold", "row", "node"), np.int64)
+        frame = pd.read_csv(io.StringIO(text), dtype={**kinds, "split": str})
+        names = [str(name) for name in frame]
+        if names not in ([*list(kinds)[:3], "split"], [*kinds, "split"]) or frame.empty:
+            raise ValueError(f"columns {names}")
+        if not frame["split"].isin(PARTS[1:]).all() or bool((frame[names[:-1]] < 1).any(axis=None)):
+            raise ValueError("each line has a split and numbers from 1")
+        units = names[2:-1]
+        splits = {}
+        for repeat, part in frame.groupby("repeat"):
+            held = part[part["split"] == "test"].sort_values(units)[units]
+            if bool(held.duplicated().any()):
+                raise ValueError("a row is in two folds")
+            position = pd.MultiIndex.from_frame(held)
+            index = torch.from_numpy(held.to_numpy().T.copy()) - 1
+            for fold, lines in part.groupby("fold"):
+                where = position.get_indexer(pd.MultiIndex.from_frame(lines[units]))
+                if bool((where < 0).any()):
+                    raise ValueError("a row is in no fold")
+                parts = torch.zeros(len(held), dtype=torch.long)
+                parts[torch.from_numpy(where)] = torch.tensor(
+                    lines["split"].map({"val": 1, "test": 2}).to_numpy()
+                )
+                node = index[1] if len(units) > 1 else None
+                splits[int(str(repeat)), int(str(fold))] = SplitTable(index[0], parts, node)
+        return cls(splits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,6 @@ metrics.csv, test_predictions.csv and similarity.csv are in run.json.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import os
 import sys
 import time
@@ -56,25 +54,12 @@ PLACE = (
 )  # fmt: skip
 #: Where the data are; they may move, and are identified by their fingerprint.
 DATA = ("path", "labels", "data_dir")
-#: Required entries of run.json.
-_RECORD = {
-    "parameters": int,
-    "epochs": int,
-    "best_epoch": int,
-    "validation": dict,
-    "test": dict,
-    "device": str,
-    "wall_time_s": float,
-}
-
-
-#: The same of a run with members.
-_MEMBERS_RECORD = {
-    **{name: kind for name, kind in _RECORD.items() if name not in ("epochs", "best_epoch")},
-    "members": list,
-    "test_sd": dict,
-    "test_of_members": dict,
-}
+#: What helps against damaged tables of results.
+_AGAIN = "write it again with --resume"
+#: Required entries of run.json: of every run, of one without members, and of one with members.
+_ALWAYS = {"parameters": int, "validation": dict, "test": dict, "device": str, "wall_time_s": float}
+_RECORD = {**_ALWAYS, "epochs": int, "best_epoch": int}
+_MEMBERS_RECORD = {**_ALWAYS, "members": list, "test_sd": dict, "test_of_members": dict}
 
 
 class RunFolder:
@@ -98,12 +83,10 @@ class RunFolder:
         """Lock the folder; refuse one that another process writes to."""
         from filelock import FileLock, Timeout
 
+        lock, what = FileLock(self.path / "lock"), "created"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.path}: cannot be created: {error.strerror}.") from error
-        lock = FileLock(self.path / "lock")
-        try:
+            what = "written"
             lock.acquire(blocking=False)
         except Timeout as error:  # an OSError, too
             raise InputError(
@@ -111,9 +94,8 @@ class RunFolder:
                 "another --output."
             ) from error
         except OSError as error:
-            raise InputError(
-                f"{self.path}: cannot be written: {error.strerror or error}."
-            ) from error
+            reason = error.strerror or error
+            raise InputError(f"{self.path}: cannot be {what}: {reason}.") from error
         try:
             yield
         finally:
@@ -174,8 +156,7 @@ class RunFolder:
     def read_data(self) -> RunData | None:
         """The split (or folds) and fingerprint of the data; None for a run of an older version."""
         from smpgnn.data.fingerprint import Fingerprint
-        from smpgnn.training.fold_table import FoldTable
-        from smpgnn.training.run_data import RunData, SplitTable
+        from smpgnn.training.run_data import FoldTable, RunData, SplitTable
 
         if not self.data.exists():
             if self.splits.exists():
@@ -193,7 +174,7 @@ class RunFolder:
             splits = kind.from_csv(text)
             if int(splits.row.max()) >= fingerprint.rows:
                 raise ValueError("more rows than the data have")
-        except (OSError, ValueError, OverflowError, csv.Error) as error:
+        except (OSError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{self.splits}: was changed or damaged: restore it, or start a new run."
             ) from error
@@ -237,52 +218,46 @@ class RunFolder:
 
     def write_metrics(self, history: list[dict[str, float]]) -> None:
         """Write metrics.csv, one row per epoch."""
-        if not history:
-            return
-        text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(history[0]))
-        writer.writeheader()
-        writer.writerows({name: f"{value:.7g}" for name, value in line.items()} for line in history)
-        write_text(self.metrics, text.getvalue())
+        import pandas as pd
+
+        if history:
+            self.write_table(self.metrics, pd.DataFrame(history), float_format="%.7g", na_rep="nan")
 
     def read_metrics(self) -> list[dict[str, float]]:
         """Read what `write_metrics` wrote."""
         if not self.metrics.exists():
             return []
-        remedy = "write it again with --resume"
-        files = self.read_record().get("files")
-        if isinstance(files, dict) and self.metrics.name in files:
-            self._check_file(self.metrics, files[self.metrics.name], remedy)
+        frame = self._table(self.metrics, self._digests().get(self.metrics.name))
         try:
-            with self.metrics.open(encoding="utf-8", newline="") as file:
-                return [
-                    {name: float(value) for name, value in line.items()}
-                    for line in csv.DictReader(file, strict=True)
-                ]
-        except (OSError, ValueError, TypeError, csv.Error) as error:
-            raise InputError(f"{self.metrics}: was changed or damaged: {remedy}.") from error
+            numbers = frame.astype(float)
+        except ValueError as error:
+            raise InputError(f"{self.metrics}: was changed or damaged: {_AGAIN}.") from error
+        names = [str(name) for name in numbers]
+        return [dict(zip(names, line, strict=True)) for line in numbers.to_numpy().tolist()]
 
-    def write_predictions(self, frame: pd.DataFrame) -> None:
-        """Write test_predictions.csv."""
-        write_text(self.predictions, frame.to_csv(index=False, lineterminator="\n"))
-
-    def write_similarity(self, frame: pd.DataFrame) -> None:
-        """Write similarity.csv."""
-        write_text(self.similarity, frame.to_csv(index=False, lineterminator="\n"))
+    def write_table(self, path: Path, frame: pd.DataFrame, **form: Any) -> None:
+        """Write a table of results; `form` as of pandas."""
+        write_text(path, frame.to_csv(index=False, lineterminator="\n", **form))
 
     def read_table(self, path: Path) -> pd.DataFrame | None:
         """One of the tables beside run.json, all cells as text; None if the run has none."""
+        digest = self._digests().get(path.name)
+        return None if digest is None else self._table(path, digest)
+
+    def _digests(self) -> dict[str, Any]:
+        """The checksums of the tables; older versions wrote none."""
+        files = self.read_record().get("files")
+        return files if isinstance(files, dict) else {}
+
+    def _table(self, path: Path, digest: Any) -> pd.DataFrame:
         import pandas as pd
 
-        files = self.read_record().get("files")
-        if not isinstance(files, dict) or path.name not in files:
-            return None
-        remedy = "write it again with --resume"
-        self._check_file(path, files[path.name], remedy)
+        if digest is not None:
+            self._check_file(path, digest, _AGAIN)
         try:
             return pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: was changed or damaged: {remedy}.") from error
+            raise InputError(f"{path}: was changed or damaged: {_AGAIN}.") from error
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Write run.json, with the checksums of the tables beside it."""
@@ -297,16 +272,15 @@ class RunFolder:
         """Read what `write_record` wrote; empty for an unfinished run."""
         if not self.record.exists():
             return {}
-        remedy = "restore it, or write it again with --resume"
+        remedy = f"restore it, or {_AGAIN}"
         record = read_json(self.record, remedy)
-        for name, kind in (_MEMBERS_RECORD if "members" in record else _RECORD).items():
-            if not _fits(record.get(name), kind):
-                raise InputError(
-                    f"{self.record}: was changed or not written by smpgnn ('{name}'): {remedy}."
-                )
-        if "baseline" in record and not _fits_baseline(record["baseline"], record):
+        kinds = _MEMBERS_RECORD if "members" in record else _RECORD
+        wrong = [name for name, kind in kinds.items() if not _fits(record.get(name), kind)]
+        if not wrong and not _fits_baseline(record.get("baseline", {}), record):
+            wrong = ["baseline"]
+        if wrong:
             raise InputError(
-                f"{self.record}: was changed or not written by smpgnn ('baseline'): {remedy}."
+                f"{self.record}: was changed or not written by smpgnn ('{wrong[0]}'): {remedy}."
             )
         return record
 
@@ -343,16 +317,17 @@ def _texts(values: Any) -> bool:
 
 def _fits_baseline(value: Any, record: dict[str, Any]) -> bool:
     """Whether the entry 'baseline' of a run.json has what `training.verdict` shows."""
-    if not isinstance(value, dict) or isinstance(value.get("skipped"), str):
+    if not isinstance(value, dict) or not value or isinstance(value.get("skipped"), str):
         return isinstance(value, dict)
-    parts, metric, better = ("validation", "test"), value.get("metric"), value.get("better")
+    metric, better = value.get("metric"), value.get("better")
     return (
         _texts([value.get("name"), metric])
         and isinstance(better, dict)
-        and _texts(list(better.values()))
-        and all(_fits(value.get(part), dict) and part in better for part in parts)
+        and _texts([better.get("validation"), better.get("test")])
         and all(
-            better[part] == "none" or metric in {*value[part]} & {*record[part]} for part in parts
+            _fits(value.get(part), dict)
+            and (better[part] == "none" or metric in {*value[part]} & {*record[part]})
+            for part in ("validation", "test")
         )
     )
 

@@ -1,25 +1,19 @@
-"""Metrics for your own data: of each target, and their mean over the targets.
+"""Metrics of one target with known values; they equal those of scikit-learn.
 
-They equal those of scikit-learn. Unknown targets are left out. A metric that the known targets of a
-column leave undefined (`is_defined`) has no value for it and is left out of the mean.
+A metric that the known targets leave undefined (`is_defined`) has no meaningful value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-if TYPE_CHECKING:
-    from torchmetrics import MetricCollection
-
 #: Metrics that need two different targets.
 _NEED_TWO = frozenset({"auc", "prauc", "r2", "pearson", "spearman"})
 
-Score = Callable[[Tensor, Tensor], dict[str, Tensor]]
 Area = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -29,49 +23,6 @@ def is_defined(metric: str, target: Tensor) -> bool:
     if known.numel() == 0:
         return False
     return metric not in _NEED_TWO or bool((known != known[0]).any())
-
-
-def collection(score: Score) -> MetricCollection:
-    """The metrics of a task whose metrics are computed from all predictions at once."""
-    from torchmetrics import MetricCollection
-
-    from smpgnn.training.metrics import Scores
-
-    return MetricCollection({"scores": Scores(score)})
-
-
-def of_targets(
-    metrics: Sequence[str],
-    names: Sequence[str],
-    target: Tensor,
-    score: Callable[[int, Tensor], Mapping[str, Tensor]],
-) -> dict[str, Tensor]:
-    """The mean of each metric over targets; with several targets also each, as 'metric target'.
-
-    Args:
-        metrics: their names.
-        names: of the targets.
-        target: [R, T], NaN if unknown.
-        score: the metrics of one column, given its number and a mask of the known rows.
-    """
-    columns = target.unbind(1)
-    found = [
-        score(number, ~column.isnan()) if is_defined("", column) else {}
-        for number, column in enumerate(columns)
-    ]
-    means: dict[str, Tensor] = {}
-    single: dict[str, Tensor] = {}
-    for metric in metrics:
-        values = {
-            name: values[metric]
-            for name, values, column in zip(names, found, columns, strict=True)
-            if is_defined(metric, column)
-        }
-        if values:
-            means[metric] = torch.stack(list(values.values())).mean()
-        if len(names) > 1:
-            single |= {f"{metric} {name}": value for name, value in values.items()}
-    return means | single
 
 
 def regression_scores(predicted: Tensor, target: Tensor) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from smpgnn.errors import InputError
 from smpgnn.files import discard_unfinished
-from smpgnn.signals import no_script
+from smpgnn.signals import no_script, without_interrupts
 
 _TICK = 0.5  # seconds between two checks of the processes
 _PATIENCE = 30.0  # seconds before a process that was asked to end is killed
@@ -58,12 +58,8 @@ class Process:
         self.process = context.Process(target=_work, args=arguments)
         self.process.daemon = True
         # Ctrl-C reaches all processes of a terminal; this one must ignore it from the beginning.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with no_script():
-                self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        with without_interrupts(), no_script():
+            self.process.start()
         theirs.close()
 
     @property

@@ -15,7 +15,7 @@ from smpgnn.errors import InputError
 from smpgnn.training.member_plan import MEMBERS
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.saved import SavedModel, load_model
-from smpgnn.training.tasks.quantities import parts_of
+from smpgnn.training.tasks.base import parts_of
 from smpgnn.training.transfer import common_parts
 
 #: Settings of the network that no weight and no prediction depends on.

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
 
 from smpgnn.config.options import MoleculesOptions, TableOptions, TrainOptions
 from smpgnn.data.store import GraphBatch
@@ -20,9 +21,8 @@ from smpgnn.errors import InputError, one_sentence
 from smpgnn.threads import suitable_threads
 from smpgnn.training.baseline import baseline_record
 from smpgnn.training.callbacks import Keeper, ProgressLine, Terminator, stage
-from smpgnn.training.domain import TestErrors, write_domain
-from smpgnn.training.evaluation import TestPredictions, evaluate_store
-from smpgnn.training.loggers import run_logger
+from smpgnn.training.domain import test_errors, write_domain
+from smpgnn.training.evaluation import evaluate_store, test_table
 from smpgnn.training.member_plan import members
 from smpgnn.training.member_results import finish, joined, load_members
 from smpgnn.training.members import Given, jobs_of, train_all
@@ -41,10 +41,11 @@ from smpgnn.training.processes import (
 from smpgnn.training.provenance import origin
 from smpgnn.training.resume import check_checkpoint
 from smpgnn.training.row_counts import context_rows
+from smpgnn.training.run_data import RunData
 from smpgnn.training.run_folder import RunFolder, default_output
 from smpgnn.training.saved import SavedModel, load_model, pick_device
 from smpgnn.training.start import started
-from smpgnn.training.trainer import fit, make_trainer, quiet_libraries
+from smpgnn.training.trainer import fit, make_trainer, quiet_libraries, run_logger
 from smpgnn.training.unseen import splits_of
 
 
@@ -96,54 +97,89 @@ def train_run(
         options = replace(options, output=default_output(options))
     check_environment()
     if planned:
-        assert isinstance(options, TableOptions)
         if callbacks:
             raise InputError(
                 "members train in separate processes, where callbacks cannot run: leave out folds, "
                 "ensemble and calibration."
             )
-        return _train_members(options, resume, prepared, quiet, given)
+        if started_processes() > 1:
+            raise InputError("members train in separate processes: start one process only.")
     with contextlib.ExitStack() as locks:
-        return _train(options, resume, prepared, quiet, callbacks, locks)
+        run = _open(options, prepared, resume=resume, quiet=quiet, locks=locks)
+        if planned:
+            assert isinstance(options, TableOptions)
+            return _train_members(options, run, given)
+        return _train(options, run, callbacks)
 
 
-def _train(
+@dataclass
+class _Run:
+    """A run that begins or continues: its folder, which `locks` keep locked, and its data.
+
+    `stored` is what the folder has stored about the data.
+    """
+
+    folder: RunFolder
+    prepared: Prepared
+    stored: RunData | None
+    resume: bool
+    quiet: bool
+    locks: contextlib.ExitStack
+
+    def claim(self, options: TrainOptions) -> None:
+        """Fill the folder of a new run; note where the data of an old one are now."""
+        if not self.resume:
+            self.locks.enter_context(self.folder.alone())
+            self.folder.create(options, self.prepared.run_data(options.task_name()))
+        elif self.stored is not None:
+            self.folder.write_data(options, self.stored)
+
+    def tell(self) -> None:
+        """Print the notes on the data."""
+        notes = list(self.prepared.notes)
+        if self.resume and self.stored is None and self.prepared.own is not None:
+            notes.append(self.folder.no_split())
+        for note in () if self.quiet else notes:
+            print(note, file=sys.stderr)
+
+
+def _open(
     options: TrainOptions,
-    resume: bool,
     prepared: Prepared | None,
+    *,
+    resume: bool,
     quiet: bool,
-    more: Sequence[pl.Callback],
     locks: contextlib.ExitStack,
-) -> Result:
-    """Train, with a lock on the run folder from the first write to it."""
-    device, first = pick_device(options.device), first_process()
-    check_devices(options, device)
-    folder = RunFolder(options.output)
+) -> _Run:
+    """Lock the folder of an old run, refuse it for a new one, and read the data."""
+    folder, first = RunFolder(options.output), first_process()
+    check_devices(options, pick_device(options.device))
     if first and resume:
         locks.enter_context(folder.alone())
         folder.tidy()
     elif first:
         folder.refuse_old()
-
-    saved_data = folder.read_data() if resume else None
+    stored = folder.read_data() if resume else None
     if prepared is None:
         with stage("reading the data", quiet=quiet or not first):
-            prepared = prepare(options, saved_data, old=resume and saved_data is None)
-    elif saved_data is not None and first:
-        saved_data.check(prepared.content(options.task_name()))
-    start = folder.last if resume and folder.last.exists() else None
+            prepared = prepare(options, stored, old=resume and stored is None)
+    elif stored is not None and first:
+        stored.check(prepared.content(options.task_name()))
+    return _Run(folder, prepared, stored, resume, quiet or not first, locks)
+
+
+def _train(options: TrainOptions, run: _Run, more: Sequence[pl.Callback]) -> Result:
+    device, folder = pick_device(options.device), run.folder
+    start = folder.last if run.resume and folder.last.exists() else None
     if start is None:
-        prepared = started(prepared, options)
-    if first and not quiet:
-        for note in prepared.notes:
-            print(note, file=sys.stderr)
-        if resume and saved_data is None and prepared.own is not None:
-            print(folder.no_split(), file=sys.stderr)
-    with stage("measuring the memory of a step", quiet=quiet or not first):
+        run.prepared = started(run.prepared, options)
+    run.tell()
+    prepared = run.prepared
+    with stage("measuring the memory of a step", quiet=run.quiet):
         options = _fit_memory(options, prepared, device)
     if device.type == "cpu" and options.devices * options.nodes == 1:
-        locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
-    if resume and prepared.own is not None and folder.model.exists():
+        run.locks.enter_context(suitable_threads(_values_per_step(options, prepared)))
+    if run.resume and prepared.own is not None and folder.model.exists():
         # the run keeps its loss and metrics, even if the defaults have changed since
         before = load_model(folder.model)
         spec = replace(prepared.spec, usual_nodes=before.spec.usual_nodes)
@@ -156,18 +192,15 @@ def _train(
     keeper, terminator = Keeper(folder, saved, options.patience, options.keep), Terminator()
     checked = False
     if start is not None:
-        sealed = saved_data is not None  # older versions wrote no checksums
+        sealed = run.stored is not None  # older versions wrote no checksums
         checked = check_checkpoint(start, options, module.state_dict(), sealed=sealed)
 
     with quiet_libraries(), run_logger(options, folder.path) as logger:
         grouped = in_group()
-        callbacks = [keeper, terminator, *([] if quiet else [ProgressLine(keeper)]), *more]
+        callbacks = [keeper, terminator, *([] if run.quiet else [ProgressLine(keeper)]), *more]
         trainer = make_trainer(options, device, logger, callbacks)
-        if first and not resume:
-            locks.enter_context(folder.alone())
-            folder.create(options, prepared.run_data(options.task_name()))
-        elif first and saved_data is not None:
-            folder.write_data(options, saved_data)  # the data may have moved
+        if first_process():
+            run.claim(options)
         lost = (
             f"{folder.path}: another process of the training has ended: "
             "add --resume to continue the run."
@@ -181,53 +214,28 @@ def _train(
         return _finish(folder, keeper, prepared, options, device, write=trainer.is_global_zero)
 
 
-def _train_members(
-    options: TableOptions,
-    resume: bool,
-    prepared: Prepared | None,
-    quiet: bool,
-    given: Given | None,
-) -> Result:
+def _train_members(options: TableOptions, run: _Run, given: Given | None) -> Result:
     """Train the members side by side, then write the results of the run."""
-    device, folder, start = pick_device(options.device), RunFolder(options.output), time.monotonic()
-    if started_processes() > 1:
-        raise InputError("members train in separate processes: start one process only.")
-    with contextlib.ExitStack() as locks:
-        if resume:
-            locks.enter_context(folder.alone())
-            folder.tidy()
-        else:
-            folder.refuse_old()
-        saved_data = folder.read_data() if resume else None
-        if prepared is None:
-            prepared = prepare(options, saved_data)
-        if not quiet:
-            for note in prepared.notes:
-                print(note, file=sys.stderr)
-        content = prepared.content(options.task_name())
-        if resume and saved_data is not None:
-            saved_data.check(content)
-            folder.write_data(options, saved_data)  # the data may have moved
-        else:
-            locks.enter_context(folder.alone())
-            folder.create(options, prepared.run_data(options.task_name()))
-        splits = splits_of(prepared.split_table())
-        jobs = jobs_of(options, content.fingerprint, splits, given)
-        train_all(options, jobs, on_gpu=device.type == "cuda", quiet=quiet)
-        found = finish(folder, options, prepared, device)
-        _write_page(folder, options)
-    seconds = time.monotonic() - start
-    saved = joined(load_members(folder.path, options), folder.path, options)
+    device, folder, start = pick_device(options.device), run.folder, time.monotonic()
+    run.tell()
+    run.claim(options)
+    prepared = run.prepared
+    fingerprint = prepared.content(options.task_name()).fingerprint
+    jobs = jobs_of(options, fingerprint, splits_of(prepared.split_table()), given)
+    train_all(options, jobs, on_gpu=device.type == "cuda", quiet=run.quiet)
+    saved = load_members(folder.path, options)
+    found = finish(folder, options, saved, prepared, device)
+    _write_page(folder, options)
     return Result(
         folder.path,
-        saved,
-        0,
-        found.validation,
-        found.test,
-        seconds,
-        found.sd,
-        found.alone,
-        found.baseline,
+        joined(saved, folder.path, options),
+        best_epoch=0,
+        validation=found.validation,
+        test=found.test,
+        seconds=time.monotonic() - start,
+        test_sd=found.sd,
+        test_of_members=found.alone,
+        baseline=found.baseline,
     )
 
 
@@ -285,25 +293,26 @@ def _finish(
 ) -> Result:
     """Evaluate the weights kept on validation and test data, and write the results."""
     seconds, saved = keeper.seconds, load_model(folder.model)
-    predictions = TestPredictions(saved.task)
     network, task, size, rows = saved.network, saved.task, options.batch_size, options.batch_rows
     validation = evaluate_store(network, task, prepared.splits.val, size, device, rows)
-    errors = TestErrors(saved.task) if prepared.smiles else None
+    shown, errors = list[list[Any]](), list[Tensor]()
 
     def keep(output: Any, batch: GraphBatch) -> None:
-        predictions.keep(output, batch)
-        if errors is not None:
-            errors.keep(output, batch)
+        pairs = zip(task.shown_targets(batch), task.predict(output), strict=True)
+        shown.extend([*targets, *predicted] for targets, predicted in pairs)
+        if prepared.smiles:
+            errors.append(test_errors(task, output, batch))
 
     test, comparison = dict[str, float](), dict[str, Any]()
     if len(prepared.splits.test):
         test = evaluate_store(network, task, prepared.splits.test, size, device, rows, keep=keep)
     if write:
-        if errors is not None:
-            write_domain(folder, prepared, errors)
+        if prepared.smiles:
+            parts = (prepared.rows_of("train"), prepared.rows_of("test"))
+            write_domain(folder, prepared, *parts, errors)
         folder.write_metrics(keeper.history)
         if test:
-            folder.write_predictions(predictions.frame(prepared))
+            folder.write_table(folder.predictions, test_table(prepared, task, shown))
         if test and isinstance(options, MoleculesOptions) and options.baseline:
             network_metrics = {"validation": validation, "test": test}
             comparison["baseline"] = baseline_record(prepared, options.seed, network_metrics)

@@ -1,9 +1,11 @@
-"""Lightning's Trainer: made for the options of a run, started, and kept quiet."""
+"""Lightning's Trainer and its loggers: made for the options of a run, started, and kept quiet."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
+import os
 import signal
 import warnings
 from collections.abc import Iterator
@@ -12,20 +14,20 @@ from pathlib import Path
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
+from pytorch_lightning import loggers
 from pytorch_lightning.loggers import Logger
 
 from smpgnn.config.options import TrainOptions
+from smpgnn.config.settings import plain
 from smpgnn.errors import InputError, Terminated
 from smpgnn.training.callbacks import Terminator
 from smpgnn.training.module import GraphModule
+from smpgnn.training.processes import first_process
 from smpgnn.training.resume import damaged
 
 
 def make_trainer(
-    options: TrainOptions,
-    device: torch.device,
-    logger: Logger | bool,
-    callbacks: list[pl.Callback],
+    options: TrainOptions, device: torch.device, logger: Logger | bool, callbacks: list[pl.Callback]
 ) -> pl.Trainer:
     """The trainer of a run; refuses options that do not fit the environment."""
     if options.precision == "tf32" and device.type == "cuda":
@@ -117,3 +119,42 @@ def quiet_libraries() -> Iterator[None]:
             torch.set_float32_matmul_precision(precision)
             if signal.getsignal(signal.SIGINT) is not handler:
                 signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def run_logger(options: TrainOptions, folder: Path) -> Iterator[Logger | bool]:
+    """The logger that `options.logger` names, False for none; closed at the end.
+
+    MLflow writes to `MLFLOW_TRACKING_URI` if that is set. Weights & Biases works offline unless
+    `WANDB_API_KEY` or `WANDB_MODE` is set.
+    """
+    kind, place = options.logger, folder.absolute()
+    logger: Logger | None = None
+    with contextlib.ExitStack() as ending:
+        if kind == "tensorboard":
+            logger = loggers.TensorBoardLogger(str(folder), name="", version="tensorboard")
+        elif kind == "csv":
+            logger = loggers.CSVLogger(str(folder), name="", version="csv")
+        elif kind != "none":
+            if importlib.util.find_spec(kind) is None:
+                raise InputError(f"--logger {kind}: needs a package: pip install {kind}.")
+            folder.mkdir(parents=True, exist_ok=True)
+        if kind == "mlflow":
+            logger = loggers.MLFlowLogger(
+                "smpgnn",
+                run_name=folder.name,
+                tracking_uri=os.environ.get("MLFLOW_TRACKING_URI")
+                or f"sqlite:///{place}/mlflow.db",
+                artifact_location=(place / "mlflow").as_uri(),
+            )
+        elif kind == "wandb":
+            import wandb
+
+            online = {"WANDB_API_KEY", "WANDB_MODE"} & set(os.environ)
+            logger = loggers.WandbLogger(
+                folder.name, str(folder), project="smpgnn", offline=not online
+            )
+            ending.callback(wandb.finish)  # else the next run of this process continues it
+        if logger is not None and kind != "tensorboard" and first_process():
+            logger.log_hyperparams(plain(options))
+        yield False if logger is None else logger

@@ -14,7 +14,8 @@ from torch import nn
 from smpgnn.errors import InputError
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import Task
-from smpgnn.training.tasks.quantities import Part, parts_of
+from smpgnn.training.tasks.base import parts_of
+from smpgnn.training.tasks.part import Part
 
 #: The parts of a network that `freeze` leaves trainable, as prefixes of their parameters.
 _HEAD = ("head.", "out.")

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from smpgnn.config.options import TableOptions
-from smpgnn.data.store import GraphBatch, GraphStore
+from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.training.calibration import Calibration, HeldOut
 from smpgnn.training.ensemble import Shown, categories_of, spread
 from smpgnn.training.evaluation import outputs_of, prediction_table
-from smpgnn.training.fold_table import FoldTable
 from smpgnn.training.intervals import LEVEL
 from smpgnn.training.member_plan import Member, members
 from smpgnn.training.prepare import Prepared
-from smpgnn.training.run_data import CALIBRATION, SplitTable
+from smpgnn.training.run_data import CALIBRATION, FoldTable, SplitTable
 from smpgnn.training.saved import SavedModel
 from smpgnn.training.tasks import OneLevelTask, Task
-from smpgnn.training.tasks.quantities import numbers, output_of, quantities
+from smpgnn.training.tasks.base import numbers, output_of, quantities, targets_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,25 +59,12 @@ class Predictions:
     def target(self, position: Tensor) -> Tensor:
         """The targets of these rows in the units of the quantities, [R, T]; bounds are NaN."""
         assert isinstance(self.task, OneLevelTask)
-        return self.task.exact(self.batch(position)).cpu()
-
-    def batch(self, position: Tensor) -> GraphBatch:
-        """A batch with the targets of these rows only."""
-        known = {entry.name for entry in fields(GraphBatch)}
-        given = {
-            entry.name: value[position]
-            for entry in fields(self.store)
-            if entry.name in known - {"x", "edge_index", "edge_attr"}
-            and isinstance(value := getattr(self.store, entry.name), Tensor)
-            and len(value) == self.values.size(1)
-        }
-        empty = torch.zeros(0, dtype=torch.long)
-        return GraphBatch(None, empty.view(2, 0), None, empty, len(position), **given)
+        return self.task.exact(targets_only(self.store, position)).cpu()
 
     def metrics(self, mean: Tensor, position: Tensor) -> Metrics:
         """The metrics of quantities [R, Q] on these rows."""
         collected = self.task.metrics()
-        self.task.update(collected, output_of(self.task, mean), self.batch(position))
+        self.task.update(collected, output_of(self.task, mean), targets_only(self.store, position))
         return self.task.defined(collected)
 
     def of_groups(self) -> list[Metrics]:
@@ -109,7 +95,7 @@ class Predictions:
         except InputError:  # too few calibration rows for intervals of this level
             shown = Shown(self.task, calibration, len(self.members) > 1)
             values = shown.rows(held_out.mean, held_out.spread)
-        targets = self.task.shown_targets(self.batch(self.position))
+        targets = self.task.shown_targets(targets_only(self.store, self.position))
         rows = [[*known, *value] for known, value in zip(targets, values, strict=True)]
         return prediction_table(self.task, self.table, shown.columns, rows, smiles)
 
@@ -124,12 +110,9 @@ def predict_unseen(
     nodes = saved[0].spec.level == "node"
 
     def positions(table: SplitTable) -> tuple[SplitTable, Tensor]:
+        """The rows, or all nodes of these graphs, and where they are among all."""
         if nodes and table.node is None:
-            graphs = table.outputs(rows, store.node_ptr)
-            first = store.node_ptr[graphs]
-            table = table.with_nodes(store.num_nodes[graphs])
-            assert table.node is not None
-            return table, first.repeat_interleave(store.num_nodes[graphs]) + table.node
+            table = table.with_nodes(store.num_nodes[table.outputs(rows, store.node_ptr)])
         return table, table.outputs(rows, store.node_ptr)
 
     test = {group: positions(table.of("test")) for group, table in splits.items()}
@@ -138,30 +121,22 @@ def predict_unseen(
         torch.zeros(0, dtype=torch.long) if options.folds else positions(first.of(part))[1]
         for part in (CALIBRATION, "val")
     )
+    graph = torch.arange(len(store))  # of each row, or of each node
+    if nodes:
+        graph = graph.repeat_interleave(store.num_nodes)
     values = []
     for member, one in zip(planned, saved, strict=True):
-        wanted = torch.cat([test[member.group][1], held, val])
-        graphs = torch.searchsorted(store.node_ptr, wanted, right=True) - 1 if nodes else wanted
-        graphs = torch.unique(graphs)
-        part = categories_of(one).encode(store.select(graphs))
-        found = torch.cat(
-            [
-                quantities(one.task, output).cpu()
-                for output, _ in outputs_of(
-                    one.network, part, options.batch_size, device, options.batch_rows
-                )
-            ]
-        )
-        total = int(store.node_ptr[-1]) if nodes else len(store)
-        own = found.new_full((total, found.size(1)), torch.nan)
-        where = graphs
-        if nodes:
-            sizes = store.num_nodes[graphs]
-            offset = store.node_ptr[graphs] - (sizes.cumsum(0) - sizes)
-            where = torch.arange(int(sizes.sum())) + offset.repeat_interleave(sizes)
-        unseen = torch.zeros(total, dtype=torch.bool)
-        unseen[wanted] = True
-        own[where] = torch.where(unseen[where, None], found, torch.nan)
+        unseen = torch.zeros(len(graph), dtype=torch.bool)
+        unseen[torch.cat([test[member.group][1], held, val])] = True
+        needed = torch.zeros(len(store), dtype=torch.bool)
+        needed[graph[unseen]] = True
+        part = categories_of(one).encode(store.select(needed.nonzero().flatten()))
+        size, limit = options.batch_size, options.batch_rows
+        outputs = outputs_of(one.network, part, size, device, limit)
+        found = torch.cat([quantities(one.task, output).cpu() for output, _ in outputs])
+        own = found.new_full((len(graph), found.size(1)), torch.nan)
+        own[needed[graph]] = found
+        own[~unseen] = torch.nan
         values.append(own)
         one.network.cpu()
     repeat = next(iter(test))[0]

@@ -41,21 +41,8 @@ def task_from_dict(content: dict[str, Any]) -> Task:
             raise InputError("task.parts are not tasks with one target each")
         values["parts"] = [task_from_dict(part) for part in parts]
     task = from_plain(KINDS[kind], values, "task")
-    if isinstance(task, OneLevelTask) and task.level not in ("graph", "node"):
-        raise InputError(f"task.level is {task.level!r}")
     if isinstance(task, OneLevelTask):
-        _check_metrics(task)
-    by_name: tuple[tuple[Any, ...], ...] = ()
-    if isinstance(task, Regression):
-        by_name = (task.names, task.mean, task.scale)
-    elif isinstance(task, MultiLabel):
-        by_name = (task.names, task.classes, task.class_weights or task.names)
-    elif isinstance(task, Classification):
-        by_name = (task.classes, task.class_weights or task.classes)
-    elif isinstance(task, MixedTargets):
-        by_name = (task.parts, task.scales)
-    if len({len(values) for values in by_name}) > 1:
-        raise InputError("the task has values for other targets")
+        _check(task)
     return task
 
 
@@ -67,19 +54,26 @@ def _is_single(content: Any) -> bool:
     )
 
 
-def _check_metrics(task: OneLevelTask) -> None:
-    """Refuse metrics and losses that the task does not have."""
+def _check(task: OneLevelTask) -> None:
+    """Refuse levels, metrics and losses that the task does not have, and too many values."""
+    if task.level not in ("graph", "node"):
+        raise InputError(f"task.level is {task.level!r}")
     kind = "mixed" if isinstance(task, MixedTargets) else "classification"
     kind = "regression" if isinstance(task, Regression) else kind
     for name in task.metric_names:
         if name not in METRICS[kind]:
             raise InputError(f"task.metric_names has the unknown metric {name!r}")
-    if isinstance(task, MixedTargets):
-        for part in task.parts:
-            assert isinstance(part, OneLevelTask)
-            if part.level != task.level or not {*part.metric_names} <= {*task.metric_names}:
-                raise InputError("task.parts have another level or other metrics")
     if task.metric_names and not {task.monitor, task.tie or task.monitor} <= {*task.metric_names}:
         raise InputError(f"task.monitor is {task.monitor!r}")
     if isinstance(task, Regression) and task.objective not in LOSSES[kind]:
         raise InputError(f"task.objective is {task.objective!r}")
+    for part in task.parts if isinstance(task, MixedTargets) else ():
+        if part.level != task.level or not {*part.metric_names} <= {*task.metric_names}:
+            raise InputError("task.parts have another level or other metrics")
+    try:
+        parts = task.target_parts
+    except ValueError:  # of `zip`
+        parts = ()
+    weights = {len(part.class_weights) in (0, len(part.classes)) for part in parts}
+    if weights != {True} or (isinstance(task, MixedTargets) and len(task.scales) != len(parts)):
+        raise InputError("the task has values for other targets")

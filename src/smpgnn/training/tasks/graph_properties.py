@@ -13,7 +13,7 @@ from smpgnn.training.objective import LogErrors, Objective
 from smpgnn.training.tasks.base import Task
 
 if TYPE_CHECKING:
-    from torchmetrics import MetricCollection
+    from torchmetrics import Metric
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,16 @@ class GraphProperties(Task):
     def known(self, batch: GraphBatch) -> int:
         return batch.num_graphs
 
-    def metrics(self) -> MetricCollection:
-        from torchmetrics import MetricCollection
-
+    def metrics(self) -> Metric:
         from smpgnn.training.metrics import LogMSEBySize
 
-        return MetricCollection({"log_mse": LogMSEBySize()}, compute_groups=False)
+        return LogMSEBySize()
 
-    def update(
-        self, metrics: MetricCollection, output: tuple[Tensor, Tensor], batch: GraphBatch
-    ) -> None:
-        metric = metrics["log_mse"]
-        metric.update(output[0].float(), output[1].float(), batch)
+    def update(self, metrics: Metric, output: tuple[Tensor, Tensor], batch: GraphBatch) -> None:
+        metrics.update(output[0].float(), output[1].float(), batch)
+
+    def results(self, metrics: Metric) -> dict[str, Tensor]:
+        return {"log_mse": metrics.compute()}
 
     def columns(self) -> list[str]:
         return ["predicted_conn", "predicted_diam", "predicted_rad"]

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from smpgnn.data.store import GraphBatch, GraphStore
-from smpgnn.data.tables import free_names
-from smpgnn.training.scores import collection
-from smpgnn.training.tasks.base import OneLevelTask
+from smpgnn.training.tasks.base import OneLevelTask, one_target, targets_only
 from smpgnn.training.tasks.classification import Classification
+from smpgnn.training.tasks.part import Part
 from smpgnn.training.tasks.regression import Regression
-
-if TYPE_CHECKING:
-    from torchmetrics import MetricCollection
 
 
 @dataclass(frozen=True)
@@ -27,12 +24,7 @@ class MixedTargets(OneLevelTask):
     The loss is the mean over all known targets of the loss of each in units of `scales`, those of a
     constant prediction (`constant_loss`), so each kind begins at about 1.
 
-    The metrics of a target are those of its task. The metric `relative_error` compares numbers with
-    classes; it is the mean over targets of
-
-    .. math:: \text{RMSE} / \sigma \text{ (numbers)}, \quad 2 (1 - \text{AUC}) \text{ (classes)},
-
-    with the standard deviation of the training targets: 0 if perfect, 1 for constant predictions.
+    The metric `relative_error` (`Part.measures`) compares numbers with classes.
     """
 
     parts: tuple[OneLevelTask, ...] = ()
@@ -42,108 +34,35 @@ class MixedTargets(OneLevelTask):
     @classmethod
     def fit(cls, parts: Sequence[OneLevelTask], store: GraphStore, level: str) -> MixedTargets:
         """The scales from the training data."""
-        made = cls(parts=tuple(parts), scales=(1.0,) * len(parts), level=level)
-        targets = GraphBatch(
-            x=None,
-            edge_index=torch.zeros(2, 0, dtype=torch.long),
-            edge_attr=None,
-            batch=torch.zeros(0, dtype=torch.long),
-            num_graphs=len(store),
-            y=store.y,
-            y_node=store.y_node,
-            side=store.side,
-        )
-        scales = [constant_loss(part, own) for part, own, _ in made._pieces(targets)]
+        made = cls(parts=tuple(parts), level=level)
+        scales = [constant_loss(part, own) for part, own, _ in made._pieces(targets_only(store))]
         return replace(made, scales=tuple(scales))
-
-    @property
-    def outputs(self) -> int:
-        return sum(part.outputs for part in self.parts)
 
     def _pieces(self, batch: GraphBatch) -> Iterator[tuple[OneLevelTask, GraphBatch, slice]]:
         """Each task, the batch with its target only, and its outputs."""
-        for number, (part, columns) in enumerate(self.pieces()):
-            own = slice(number, number + 1)
-            cut = {
-                name: value[:, own]
-                for name in ("y", "y_node", "side")
-                if (value := getattr(batch, name)) is not None
-            }
-            yield part, replace(batch, **cut), columns
-
-    def pieces(self) -> Iterator[tuple[OneLevelTask, slice]]:
-        """Each task and its outputs."""
         start = 0
-        for part in self.parts:
-            yield part, slice(start, start + part.outputs)
-            start += part.outputs
+        for number, task in enumerate(self.parts):
+            yield task, one_target(batch, number), slice(start, start + task.outputs)
+            start += task.outputs
+
+    @cached_property
+    def target_parts(self) -> tuple[Part, ...]:
+        found: list[Part] = []
+        start = 0
+        for task in self.parts:
+            for part in task.target_parts:
+                columns = tuple(start + column for column in part.columns)
+                found.append(replace(part, columns=columns))
+            start += task.outputs
+        return tuple(found)
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
         total = count = output.new_zeros((), dtype=torch.float32)
-        for (part, own, columns), scale in zip(self._pieces(batch), self.scales, strict=True):
-            known = (~part.target(own).isnan()).sum()
-            total = total + part.loss(output[:, columns], own) * known / scale
+        for (task, own, columns), scale in zip(self._pieces(batch), self.scales, strict=True):
+            known = (~task.target(own).isnan()).sum()
+            total = total + task.loss(output[:, columns], own) * known / scale
             count = count + known
         return total / count.clamp(min=1)
-
-    def metrics(self) -> MetricCollection:
-        return collection(self.measures)
-
-    def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        metrics["scores"].update(self.measured(output), self.exact(batch))
-
-    def measured(self, output: Tensor) -> Tensor:
-        return torch.cat([part.measured(output[:, own]) for part, own in self.pieces()], dim=1)
-
-    def exact(self, batch: GraphBatch) -> Tensor:
-        return torch.cat([part.exact(own).float() for part, own, _ in self._pieces(batch)], dim=1)
-
-    def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
-        found: dict[str, dict[str, Tensor]] = {name: {} for name in self.metric_names}
-        for number, (part, columns) in enumerate(self.pieces()):
-            (name,) = part.target_names()
-            own = part.measures(values[:, columns], target[:, number : number + 1])
-            if isinstance(part, Regression) and "rmse" in own:
-                own["relative_error"] = own["rmse"] / part.scale[0]
-            elif "auc" in own:
-                own["relative_error"] = 2 * (1 - own["auc"])
-            for metric in own.keys() & found.keys():
-                found[metric][name] = own[metric]
-        means = {
-            metric: torch.stack(list(by_name.values())).mean()
-            for metric, by_name in found.items()
-            if by_name
-        }
-        single = {
-            f"{metric} {name}": value
-            for metric, by_name in found.items()
-            for name, value in by_name.items()
-        }
-        return means | single
-
-    def units(self) -> str:
-        units = [part.target_names()[0] for part in self.parts if part.units()]
-        return f"The metrics of {', '.join(units)} are those of log10." if units else ""
-
-    def score_names(self) -> list[str]:
-        return free_names([name for part in self.parts for name in part.score_names()])
-
-    def scores(self, output: Tensor) -> Tensor:
-        return torch.cat(
-            [part.scores(output[:, columns]) for part, columns in self.pieces()], dim=1
-        )
-
-    def columns(self) -> list[str]:
-        return free_names([name for part in self.parts for name in part.columns()])
-
-    def predict(self, output: Tensor) -> list[list[Any]]:
-        return _side_by_side([part.predict(output[:, columns]) for part, columns in self.pieces()])
-
-    def target_names(self) -> list[str]:
-        return [name for part in self.parts for name in part.target_names()]
-
-    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
-        return _side_by_side([part.shown_targets(own) for part, own, _ in self._pieces(batch)])
 
     def metric_groups(self) -> list[tuple[tuple[str, ...], list[str]]]:
         groups: list[tuple[tuple[str, ...], list[str]]] = []
@@ -170,7 +89,3 @@ def constant_loss(task: OneLevelTask, batch: GraphBatch) -> float:
         known = target[~target.isnan()].long()
         output += torch.bincount(known, minlength=task.outputs).clamp(min=1).log()
     return float(task.loss(output, batch)) or 1.0
-
-
-def _side_by_side(tables: Sequence[list[list[Any]]]) -> list[list[Any]]:
-    return [[value for part in rows for value in part] for rows in zip(*tables, strict=True)]

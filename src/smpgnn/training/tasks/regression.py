@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from smpgnn.data.columns import SHOWN
 from smpgnn.data.store import GraphBatch, GraphStore
-from smpgnn.data.targets import exact
 from smpgnn.errors import InputError
-from smpgnn.training.scores import collection, of_targets, regression_scores
-from smpgnn.training.tasks.base import OneLevelTask
-
-if TYPE_CHECKING:
-    from torchmetrics import Metric, MetricCollection
+from smpgnn.training.tasks.base import OneLevelTask, targets_of
+from smpgnn.training.tasks.part import Part
 
 
 @dataclass(frozen=True)
@@ -54,10 +49,9 @@ class Regression(OneLevelTask):
         log10: bool = False,
     ) -> Regression:
         """Mean and standard deviation from the training data; bounds count as values."""
-        target = store.y if level == "graph" else store.y_node
-        assert target is not None
         means, scales = [], []
-        target = target.double().log10() if log10 else target.double()
+        target = targets_of(store, level).double()
+        target = target.log10() if log10 else target
         for name, column in zip(names, target.unbind(1), strict=True):
             known = column[~column.isnan()]
             if known.numel() == 0:
@@ -75,12 +69,16 @@ class Regression(OneLevelTask):
             log10=log10,
         )
 
-    @property
-    def outputs(self) -> int:
-        return len(self.names)
+    @cached_property
+    def target_parts(self) -> tuple[Part, ...]:
+        values = zip(self.names, self.mean, self.scale, strict=True)
+        return tuple(
+            Part(name, (number,), log10=self.log10, mean=mean, scale=scale)
+            for number, (name, mean, scale) in enumerate(values)
+        )
 
     def loss(self, output: Tensor, batch: GraphBatch) -> Tensor:
-        target = self._learned(batch)
+        target = self.learned(batch)
         known = ~target.isnan()
         output = output.float()  # in bfloat16 the mean is less precise than the scale
         # numbers, not tensors: a captured step cannot create tensors from Python values
@@ -99,86 +97,3 @@ class Regression(OneLevelTask):
         if batch.weight is not None:
             gap = gap * batch.weight.float()
         return gap.sum() / known.sum().clamp(min=1)
-
-    def metrics(self) -> MetricCollection:
-        if self.metric_names:
-            return collection(self.measures)
-        from torchmetrics import MeanAbsoluteError, MeanSquaredError, MetricCollection
-
-        single: dict[str, Metric | MetricCollection] = {
-            "mae": MeanAbsoluteError(),
-            "mse": MeanSquaredError(),
-        }
-        if len(self.names) > 1:
-            # by index: a name may contain a dot, which torch does not allow here
-            single |= {f"mae {number}": MeanAbsoluteError() for number in range(len(self.names))}
-        return MetricCollection(single, compute_groups=False)
-
-    def update(self, metrics: MetricCollection, output: Tensor, batch: GraphBatch) -> None:
-        target, values = self.exact(batch), self.measured(output)
-        if self.metric_names:
-            metrics["scores"].update(values, target)
-            return
-        known = ~target.isnan()
-        metrics["mae"].update(values[known], target[known])
-        metrics["mse"].update(values[known], target[known])
-        if len(self.names) > 1:
-            for number in range(len(self.names)):
-                there = known[:, number]
-                metrics[f"mae {number}"].update(values[there, number], target[there, number])
-
-    def results(self, metrics: MetricCollection) -> dict[str, Tensor]:
-        shown = {f"mae {number}": f"mae {name}" for number, name in enumerate(self.names)}
-        return {shown.get(key, key): value for key, value in super().results(metrics).items()}
-
-    def measures(self, values: Tensor, target: Tensor) -> dict[str, Tensor]:
-        def score(number: int, known: Tensor) -> dict[str, Tensor]:
-            return regression_scores(values[known, number], target[known, number])
-
-        return of_targets(self.metric_names, self.names, target, score)
-
-    def units(self) -> str:
-        many = len(self.names) > 1
-        return f"The metrics are those of log10 of the target{'s' * many}." if self.log10 else ""
-
-    def _learned(self, batch: GraphBatch) -> Tensor:
-        target = self.target(batch).float()
-        return target.log10() if self.log10 else target
-
-    def exact(self, batch: GraphBatch) -> Tensor:
-        return exact(self._learned(batch), batch.side)
-
-    def measured(self, output: Tensor) -> Tensor:
-        """The prediction in the units of the targets, or their logarithms, float32."""
-        output = output.float()
-        return output * output.new_tensor(self.scale) + output.new_tensor(self.mean)
-
-    def values(self, output: Tensor) -> Tensor:
-        """The prediction in the units of the targets, float32."""
-        values = self.measured(output)
-        return torch.pow(10.0, values) if self.log10 else values
-
-    def score_names(self) -> list[str]:
-        return [f"log10({name})" if self.log10 else name for name in self.names]
-
-    def scores(self, output: Tensor) -> Tensor:
-        return self.measured(output)
-
-    def columns(self) -> list[str]:
-        return [f"predicted_{name}" for name in self.names]
-
-    def predict(self, output: Tensor) -> list[list[Any]]:
-        rows: list[list[Any]] = self.values(output).tolist()
-        return rows
-
-    def target_names(self) -> list[str]:
-        return list(self.names)
-
-    def shown_targets(self, batch: GraphBatch) -> list[list[Any]]:
-        target = self.target(batch).float()
-        rows: list[list[Any]] = target.tolist()
-        if batch.side is not None:
-            for row, column in batch.side.nonzero().tolist():
-                sign = SHOWN[int(batch.side[row, column])]
-                rows[row][column] = f"{sign}{rows[row][column]:.7g}"
-        return rows
