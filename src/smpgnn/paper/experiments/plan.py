@@ -12,11 +12,10 @@ from smpgnn.errors import InputError
 from smpgnn.files import file_name
 from smpgnn.paper.experiments.protocol import (
     CHOSEN,
-    PROTOCOLS,
-    Protocol,
     Reduction,
     run_options,
     same_settings,
+    search_of,
     settings_of,
 )
 from smpgnn.paper.experiments.records import (
@@ -196,14 +195,14 @@ def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
                     yield planner.final(training.name, wanted, seed)
 
 
-def _protocol(request: Request, table: Table) -> Protocol:
+def _protocol(request: Request, table: Table) -> str:
     """The protocol of a request, which all full records of a table must share."""
-    protocol = PROTOCOLS[table.protocol or request.protocol]
+    protocol = table.protocol or request.protocol
     if request.reduced:
         return protocol
     for path in sorted((Path(request.results) / table.name).glob("*/*-seed*.json")):
         record = read_record(path)
-        if not record.reduced and record.protocol != protocol.name:
+        if not record.reduced and record.protocol != protocol:
             raise InputError(
                 f"{path}: is of protocol '{record.protocol}', and all rows of a table share one: "
                 f"use --protocol {record.protocol}, or another --results."
@@ -214,12 +213,12 @@ def _protocol(request: Request, table: Table) -> Protocol:
 class _RowPlanner:
     """The trainings of one row in the table that trains it."""
 
-    def __init__(self, request: Request, table: Table, row: Row, protocol: Protocol) -> None:
-        self.request = replace(request, protocol=protocol.name)
+    def __init__(self, request: Request, table: Table, row: Row, protocol: str) -> None:
+        self.request = replace(request, protocol=protocol)
         self.table, self.row, self.protocol = table, row, protocol
         self.seeds = request.seeds or row.seeds or table.seeds
         searches = request.search and "lr" not in request.reduction.settings
-        self.search = protocol.search.get(table.name) if searches else None
+        self.search = search_of(table, protocol) if searches else None
 
     def final(self, name: str, cells: list[str], seed: int) -> tuple[Final, Pilot | None]:
         training = self.table.training(name)
@@ -253,7 +252,7 @@ class _RowPlanner:
         key = self.table.name, self.row.name, at.name
         choice = read_choice(choice_path(self.request.results, *key, self.request.reduced))
         if choice is not None and not (
-            choice.protocol == self.protocol.name
+            choice.protocol == self.protocol
             and choice.rule == self.search.rule
             and [(trial.lr, trial.readout) for trial in choice.trials]
             == [(job.options.lr, job.options.network.readout) for job in jobs]
@@ -268,7 +267,7 @@ class _RowPlanner:
         without = () if self.search is None else CHOSEN
         if (
             (record.protocol, record.reduced, record.samples)
-            == (self.protocol.name, request.reduced, request.reduction.samples)
+            == (self.protocol, request.reduced, request.reduction.samples)
             and (record.search is None) == (self.search is None)
             and same_settings(record.config, job.options, without)
         ):

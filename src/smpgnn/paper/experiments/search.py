@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
-from smpgnn.paper.experiments.protocol import Search, settings_of
+from smpgnn.paper.experiments.protocol import settings_of
 from smpgnn.paper.experiments.records import Choice, Trial
-from smpgnn.paper.experiments.table import Row
+from smpgnn.paper.experiments.table import Row, Search
 
 if TYPE_CHECKING:
     from smpgnn.data.base import Splits

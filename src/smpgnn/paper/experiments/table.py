@@ -39,14 +39,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Published:
-    """Numbers that others have published for a method, by the names of the cells."""
-
-    name: str
-    values: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Training:
     """One training per row and seed, and the cells that it yields.
 
@@ -57,17 +49,33 @@ class Training:
     cells: tuple[Cell, ...]
     settings: dict[str, Any]
     pilot: str
+    modern: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Rates to try, and the share of the epochs of each trial.
+
+    With `readouts`, each rate is tried with each of them, except for rows with a readout of their
+    own.
+    """
+
+    rates: tuple[float, ...]
+    share: float = 0.2
+    readouts: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """The rule as text, as in the records."""
+        return (
+            "best value on held-back training graphs (two of twenty) after "
+            f"{self.share:.0%} of the epochs, seed 0"
+        )
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table. `measure` is how to measure its cells, `digits` the decimals that it shows.
-
-    If a protocol has no settings for a table, those of the table `like` apply. `ours` is the row
-    that stands for SMP in summaries, '' if the rows are parts of one method. `protocol` is the only
-    one that the table is trained with, '' if the request decides. `seeds` are trained unless the
-    request names others. `published` rows are shown below ours.
-    """
+    """One table, as tables.yaml describes it."""
 
     name: str
     title: str
@@ -78,12 +86,13 @@ class Table:
     digits: int
     rows: tuple[Row, ...]
     trainings: tuple[Training, ...]
+    modern: dict[str, Any]
+    search: Search | None = None
     note: str = ""
-    like: str = ""
     ours: str = "SMP"
     protocol: str = ""
     seeds: tuple[int, ...] = (0, 1, 2)
-    published: tuple[Published, ...] = ()
+    published: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def cells(self) -> tuple[Cell, ...]:

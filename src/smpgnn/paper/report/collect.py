@@ -12,7 +12,7 @@ from smpgnn.errors import InputError
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
 from smpgnn.paper.experiments.records import BySize, Choice, Record, read_records
-from smpgnn.paper.experiments.table import Cell, Published, Row, Selection, Table, Training
+from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
 from smpgnn.paper.report.columns import Group, column_groups
@@ -104,9 +104,9 @@ class TableReport:
         return tuple(row.name for row in self.table.rows if row.name not in self._trained)
 
     @property
-    def published(self) -> tuple[Published, ...]:
+    def published(self) -> dict[str, dict[str, float]]:
         """What others have published, beside full runs only."""
-        return () if self.reduced else self.table.published
+        return {} if self.reduced else self.table.published
 
     @property
     def unreliable(self) -> str:
@@ -268,7 +268,7 @@ class Report:
     def protocol_texts(self) -> list[str]:
         """One sentence for each protocol of the records."""
         names = sorted({record.protocol for record in self.records} & set(PROTOCOLS))
-        return [f"Protocol {name}: {PROTOCOLS[name].text}." for name in names]
+        return [f"Protocol {name}: {PROTOCOLS[name]}." for name in names]
 
 
 def collect(results: str | Path) -> Report:
