@@ -28,7 +28,8 @@ class Row:
     """One method: its network and its own settings.
 
     `of` names another table that has the same row: it is trained there and shown in both. `seeds`
-    are in place of those of the table.
+    are in place of those of the table. `after_test` says why it was chosen when test values were
+    known, if it was.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Row:
     settings: dict[str, Any] = field(default_factory=dict)
     of: str = ""
     seeds: tuple[int, ...] = ()
+    after_test: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Table:
     modern: dict[str, Any]
     search: Search | None = None
     note: str = ""
+    after_test: str = ""
     ours: str = "SMP"
     protocol: str = ""
     seeds: tuple[int, ...] = (0, 1, 2)

@@ -47,9 +47,15 @@ def _table(
 
 
 def _row(
-    name: str, *, model: str = "smp", of: str = "", seeds: Sequence[int] = (), **settings: Any
+    name: str,
+    *,
+    model: str = "smp",
+    of: str = "",
+    seeds: Sequence[int] = (),
+    after_test: str = "",
+    **settings: Any,
 ) -> Row:
-    return Row(name, model, _tuples(settings), of, tuple(seeds))
+    return Row(name, model, _tuples(settings), of, tuple(seeds), after_test)
 
 
 def _training(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -28,6 +29,12 @@ class Summary:
     @property
     def mean(self) -> float | None:
         return statistics.fmean(r.value for r in self.records) if self.records else None
+
+    @property
+    def validation(self) -> float | None:
+        """The mean on validation data; None if there are none."""
+        values = [record.validation for record in self.records]
+        return None if not values or any(map(math.isnan, values)) else statistics.fmean(values)
 
     @property
     def spread(self) -> float | None:
@@ -107,6 +114,22 @@ class TableReport:
     def published(self) -> dict[str, dict[str, float]]:
         """What others have published, beside full runs only."""
         return {} if self.reduced else self.table.published
+
+    @property
+    def after_test(self) -> dict[str, str]:
+        """The rows that were chosen when test values were known, and why."""
+        homes = {row.name: TABLES[row.of].row(row.name) if row.of else row for row in self.rows}
+        reasons = {name: row.after_test or self.table.after_test for name, row in homes.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def mark(self, row: str) -> str:
+        """A dagger after the name of such a row."""
+        return " †" if row in self.after_test else ""
+
+    @property
+    def validated(self) -> bool:
+        """Whether there are validation values."""
+        return not all(math.isnan(record.validation) for record in self.records)
 
     @property
     def unreliable(self) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from smpgnn.data.brec import GraphPair, brec_pairs
+from smpgnn.data.brec import GraphPair
 from smpgnn.data.brec_parts import BREC
 from smpgnn.paper.theory.ladder import REFINEMENTS
 from smpgnn.paper.theory.refinement import told_apart
@@ -25,36 +23,16 @@ class Rung:
     pairs: list[int]
 
 
-@dataclass(frozen=True)
-class Ladder:
-    """What all refinements distinguish."""
-
-    rungs: list[Rung]
-
-    @classmethod
-    def read(cls, path: str | Path) -> Ladder:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls([Rung(**rung) for rung in content["rungs"]])
-
-
-def measure(
-    refinements: Sequence[str] = tuple(REFINEMENTS), data_dir: str | Path | None = None
-) -> Ladder:
-    """Run the refinements on all pairs: a few minutes, mostly for the widest marks."""
-    pairs = brec_pairs(data_dir)
-    return Ladder([rung(name, pairs) for name in refinements])
-
-
 def rung(refinement: str, pairs: Sequence[GraphPair]) -> Rung:
-    """The pairs that a refinement distinguishes."""
+    """The pairs that a refinement distinguishes: seconds, for the widest marks minutes."""
     rows = REFINEMENTS[refinement]
     apart = [k for k, pair in enumerate(pairs) if told_apart(pair.first, pair.second, rows)]
     counts = Counter(pairs[k].category for k in apart)
     return Rung(refinement, len(apart), {name: counts[name] for name in BREC}, apart)
 
 
-def ladder_table(ladder: Ladder) -> Table:
+def ladder_table(rungs: Sequence[Rung]) -> Table:
     """Pairs distinguished, by category and in all."""
-    rows = [[r.refinement, *r.by_category.values(), r.told_apart] for r in ladder.rungs]
+    rows = [[r.refinement, *r.by_category.values(), r.told_apart] for r in rungs]
     head = ["pairs of BREC", *BREC, "all"]
     return [head, ["there are", *BREC.values(), sum(BREC.values())], *rows]
