@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from smpgnn.errors import InputError
@@ -13,13 +13,12 @@ from smpgnn.files import write_text
 from smpgnn.paper.experiments.brec_options import BrecOptions
 from smpgnn.paper.experiments.records import Curves, Pairs, Record, write_record
 from smpgnn.paper.experiments.tables import TABLES
+from smpgnn.paper.json_data import read_json
 
 if TYPE_CHECKING:
     from smpgnn.data.brec import GraphPair
     from smpgnn.paper.experiments.brec import Comparison
     from smpgnn.paper.experiments.plan import Job
-
-_FILE = "pairs.json"
 
 
 def perform_brec(job: Job) -> str:
@@ -37,7 +36,9 @@ def perform_brec(job: Job) -> str:
     pairs = brec_pairs(options.data_dir or None)
     chosen = _chosen(pairs, job.request.reduction.samples)
     job.folder.mkdir(parents=True, exist_ok=True)
-    found = _read(job.folder / _FILE)
+    path = job.folder / "pairs.json"
+    done = read_json(path, list[Comparison], "delete its folder to start again") or []
+    found = {comparison.pair: comparison for comparison in done}
     reset_peak(device)
     for number in chosen:
         if number in found:
@@ -52,7 +53,8 @@ def perform_brec(job: Job) -> str:
             ) from error
         seconds = round(time.monotonic() - start, 3)
         found[number] = Comparison(number, statistic, of_copies, epochs, seconds)
-        _write(job.folder / _FILE, found)
+        lines = ",\n".join(json.dumps(asdict(comparison)) for comparison in found.values())
+        write_text(path, f"[\n{lines}\n]\n")
         print(found[number], flush=True)
     results = [found[number] for number in chosen]
     return _write_records(job, pairs, results, peak_mib(device))
@@ -97,20 +99,3 @@ def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], 
         write_record(request.results, record)
         shown.append(f"{cell.name}: {record.value:.0f} of {len(mine)}")
     return ", ".join(shown)
-
-
-def _read(path: Path) -> dict[int, Comparison]:
-    from smpgnn.paper.experiments.brec import Comparison
-
-    if not path.exists():
-        return {}
-    try:
-        found = [Comparison(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: cannot be read: delete its folder to start again.") from error
-    return {comparison.pair: comparison for comparison in found}
-
-
-def _write(path: Path, found: dict[int, Comparison]) -> None:
-    lines = ",\n".join(json.dumps(comparison.to_dict()) for comparison in found.values())
-    write_text(path, f"[\n{lines}\n]\n")

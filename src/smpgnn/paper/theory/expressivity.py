@@ -28,6 +28,7 @@ from smpgnn.contexts.topology import Topology
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.paper.json_data import built
 from smpgnn.paper.theory.families import FAMILIES, Family
 from smpgnn.paper.theory.given import OwnNetwork, given_families
 from smpgnn.paper.theory.graphs import topology
@@ -117,15 +118,8 @@ class Report:
     @classmethod
     def read(cls, path: str | Path) -> Report:
         """A report from its JSON file."""
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls(
-            Settings(**content["settings"]),
-            content["networks"],
-            content["bounds"],
-            [Size(**size) for size in content["families"]],
-            [Reference(**reference) for reference in content["references"]],
-            [Count(**count) for count in content["counts"]],
-        )
+        report: Report = built(cls, json.loads(Path(path).read_text(encoding="utf-8")))
+        return report
 
     def write(self, path: str | Path) -> None:
         """The report as JSON."""
