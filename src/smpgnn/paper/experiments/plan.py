@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from smpgnn.paper.experiments.protocol import (
 )
 from smpgnn.paper.experiments.records import (
     Choice,
+    Record,
     choice_path,
     read_choice,
     read_record,
     record_path,
+    write_record,
 )
 from smpgnn.paper.experiments.search import settings_hash, trial_options
-from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training, pick
+from smpgnn.paper.experiments.table import Row, Selection, Table, Training, pick
 from smpgnn.paper.experiments.tables import TABLES, find_table
 from smpgnn.training.side_by_side import epochs_done
 
@@ -84,22 +86,29 @@ class Job:
         """Epochs in the run folder."""
         return epochs_done(self.folder)
 
-    def origin(self, cell: Cell) -> dict[str, Any]:
-        """What the record of a cell contains about this job."""
-        request = self.request
-        return {
-            "table": self.table,
-            "row": self.row,
-            "cell": cell.value,
-            "seed": self.options.seed,
-            "protocol": request.protocol,
-            "reduced": request.reduced,
-            "metric": TABLES[self.table].metric,
-            "jobs": request.jobs,
-            "samples": request.reduction.samples,
-            "config": settings_of(self.options),
-            "search": self.choice,
-        }
+    def write(self, found: Mapping[str, Mapping[str, Any]], **shared: Any) -> str:
+        """Write a record for each cell, and return the values as text."""
+        request, table, shown = self.request, TABLES[self.table], []
+        for cell in table.training(self.training).cells:
+            record = Record(
+                table=self.table,
+                row=self.row,
+                cell=cell.value,
+                seed=self.options.seed,
+                protocol=request.protocol,
+                reduced=request.reduced,
+                metric=table.metric,
+                jobs=request.jobs,
+                samples=request.reduction.samples,
+                config=settings_of(self.options),
+                search=self.choice,
+                **found[cell.name],
+                **shared,
+            )
+            write_record(request.results, record)
+            of = f" of {record.pairs.count}" if record.pairs else ""
+            shown.append(f"{cell.name}: {record.value:.{table.digits}f}{of}")
+        return ", ".join(shown)
 
     def chosen(self, choice: Choice) -> Job:
         """The job with the chosen rate and readout."""

@@ -15,8 +15,28 @@ from smpgnn.paper.experiments.protocol import CHOSEN, settings_of
 from smpgnn.paper.experiments.records import Choice, write_choice
 from smpgnn.paper.experiments.search import best_trial, read_trial
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.experiments.worker import Trained, work
 from smpgnn.training.side_by_side import Outcome, Process, cores, end, wait
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result of a job as text.
+
+    With a `choice`, the training has diverged, and all seeds of its row must use that choice.
+    """
+
+    text: str
+    choice: Choice | None = None
+
+
+def work(job: Job) -> Trained:
+    """Train a job in a process of its own, which has set its number of threads before torch."""
+    from smpgnn.paper.experiments.worker import NextRate, perform
+
+    try:
+        return Trained(perform(job))
+    except NextRate as error:
+        return Trained(" ".join(str(error).splitlines()), error.choice)
 
 
 @dataclass
