@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from blocks import ROOT, read, table
 
-from smpgnn.paper.report.collect import Summary, TableReport, collect
+from smpgnn.paper.report.collect import Reduce, Summary, TableReport, collect
 from smpgnn.paper.report.words import missing_text, number, seeds_text
 
 REPORT = collect(ROOT / "results")
@@ -15,7 +15,6 @@ TABLES = {table.table.name: table for table in REPORT.tables}
 #: Says what a dagger after the name of a row means.
 DAGGER = "† Chosen when test values were known: [Results]({}) says why, below each table."
 EDGES = "with edge features"
-Reduce = Callable[[Sequence[float]], float]
 
 
 def headline() -> str:
@@ -37,28 +36,13 @@ def headline() -> str:
 
 def _best(report: TableReport, title: str, cells: list[str], reduce: Reduce = fmean) -> list[str]:
     """A row of the headline: one number for all cells of SMP, and the best of the networks."""
-    ours, best = report.table.ours, max if report.table.larger_is_better else min
-    found = [report.summary(ours, cell) for cell in cells]
-    values: dict[str, float] = {}
-    for row in report.table.rows:
-        means = [report.summary(row.name, cell).mean for cell in cells]
-        if "SMP" not in row.name and None not in means:
-            values[row.name] = reduce([mean for mean in means if mean is not None])
-    shown = [
-        _value(_over([getattr(one, part) for one in found], reduce), report.table.digits)
-        for part in ("mean", "validation", "paper")
-    ]
-    other = "—"
-    if values:
-        name = best(values, key=values.__getitem__)
-        other = f"{_value(values[name], report.table.digits)} ({name})"
+    ours, digits = report.table.ours, report.table.digits
+    others = [row.name for row in report.rows if "SMP" not in row.name]
+    best = report.best_of(others, cells, reduce)
+    parts = ("mean", "validation", "paper")
+    shown = [_value(report.over(ours, cells, reduce, part), digits) for part in parts]
+    other = f"{_value(best.mean, digits)} ({best.row})" if best else "—"
     return [title, shown[0] + report.mark(ours), *shown[1:], other]
-
-
-def _over(values: Sequence[float | None], reduce: Reduce) -> float | None:
-    """One number for the values there are."""
-    known = [value for value in values if value is not None]
-    return reduce(known) if known else None
 
 
 def demo() -> str:
@@ -85,18 +69,19 @@ def demo() -> str:
 def cycles() -> str:
     """Summary of Table 1: 1a by row, and SMP at the largest sizes of 1b and in 1c."""
     report, rows, partly = TABLES["cycle_detection"], [], []
+    cells = [cell.name for cell in report.cells]
     for row in report.rows:
-        found = [report.summary(row.name, cell.name) for cell in report.cells]
-        trained = [one for one in found if one.mean is not None]
+        found = [report.summary(row.name, cell) for cell in cells]
         printed = [one.paper for one in found if one.paper is not None]
-        if len(trained) < len(found):
-            partly.append(f"{row.name} {len(trained)}")
+        trained = sum(one.mean is not None for one in found)
+        if trained < len(found):
+            partly.append(f"{row.name} {trained}")
             continue
         given = "" if len(printed) == len(found) else f" (of {len(printed)})"
         line = [row.name + report.mark(row.name)]
         for reduce in (min, fmean):
-            line += [_value(_over([one.mean for one in found], reduce), 1)]
-            line += [_value(_over([one.validation for one in found], reduce), 1)]
+            line += [_value(report.over(row.name, cells, reduce), 1)]
+            line += [_value(report.over(row.name, cells, reduce, "validation"), 1)]
             line += [_value(reduce(printed), 1) + given]
         rows.append(line)
     heads = [f"Table 1a, {len(report.cells)} cells", "lowest", "validation", "paper", "mean",

@@ -33,7 +33,7 @@ class Row:
     """
 
     name: str
-    model: str
+    model: str = "smp"
     settings: dict[str, Any] = field(default_factory=dict)
     of: str = ""
     seeds: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class Training:
     cells: tuple[Cell, ...]
     settings: dict[str, Any]
     pilot: str
-    modern: dict[str, Any]
+    modern: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import fields
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
 from smpgnn.errors import InputError, nearest
-from smpgnn.paper.experiments.table import Cell, Row, Search, Selection, Table, Training
+from smpgnn.paper.experiments.table import Row, Selection, Table, Training
+from smpgnn.paper.json_data import built
 
 
 def _read() -> dict[str, Table]:
@@ -19,59 +20,31 @@ def _read() -> dict[str, Table]:
     for name, own in yaml.load(text, loader).items():
         like = known.get(own.pop("like", ""), {})
         modern = {**like.get("modern", {}), **own.get("modern", {})}
-        known[name] = {**like, **own, "modern": modern}
-    return {name: _table(name, **content) for name, content in known.items()}
+        known[name] = {**like, **own, "name": name, "modern": modern}
+    return {name: _table(content) for name, content in known.items()}
 
 
-def _table(
-    name: str,
-    *,
-    rows: dict[str, Any],
-    trainings: dict[Any, Any],
-    base: dict[str, Any] | None = None,
-    settings: dict[str, Any] | None = None,
-    search: dict[str, Any] | None = None,
-    note: str | list[str] = "",
-    **content: Any,
-) -> Table:
-    return Table(
-        name=name,
-        rows=tuple(_row(row, **{**(base or {}), **own}) for row, own in rows.items()),
-        trainings=tuple(
-            _training(str(one), **{**(settings or {}), **own}) for one, own in trainings.items()
-        ),
-        search=None if search is None else Search(**_tuples(search)),
-        note=note if isinstance(note, str) else " ".join(note),
-        **_tuples(content),
-    )
+def _table(content: dict[str, Any]) -> Table:
+    content = dict(content)
+    base, settings = content.pop("base", {}), content.pop("settings", {})
+    note = content.get("note", "")
+    content["note"] = note if isinstance(note, str) else " ".join(note)
+    content["rows"] = [_named(Row, name, {**base, **own}) for name, own in content["rows"].items()]
+    content["trainings"] = [
+        _named(Training, name, {"pilot": str(name), **settings, **own})
+        for name, own in content["trainings"].items()
+    ]
+    table: Table = built(Table, content)
+    return table
 
 
-def _row(
-    name: str,
-    *,
-    model: str = "smp",
-    of: str = "",
-    seeds: Sequence[int] = (),
-    after_test: str = "",
-    **settings: Any,
-) -> Row:
-    return Row(name, model, _tuples(settings), of, tuple(seeds), after_test)
-
-
-def _training(
-    name: str,
-    *,
-    cells: list[list[Any]],
-    pilot: str = "",
-    modern: dict[str, Any] | None = None,
-    **settings: Any,
-) -> Training:
-    columns = tuple(Cell(value, *(label or [value])) for value, *label in cells)
-    return Training(name, columns, _tuples(settings), pilot or name, modern or {})
-
-
-def _tuples(content: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+def _named(kind: type, name: Any, content: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a row or training; what is none of them is a setting."""
+    own = {field.name for field in fields(kind)}
+    settings = {key: value for key, value in content.items() if key not in own}
+    return {"name": str(name), "settings": settings} | {
+        key: value for key, value in content.items() if key in own
+    }
 
 
 TABLES = _read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
 from smpgnn.paper.report.columns import Group, column_groups
+
+Reduce = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,14 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Best:
+    """A row and its mean."""
+
+    row: str
+    mean: float
+
+
+@dataclass(frozen=True)
 class Runs:
     """The runs of one training of one row; `label` describes the columns it was trained for."""
 
@@ -85,20 +95,22 @@ class TableReport:
     """One table and its records. Reduced runs are never compared with the paper."""
 
     table: Table
-    paper: PaperTable | None
     records: tuple[Record, ...]
     reduced: bool
 
+    @property
+    def paper(self) -> PaperTable | None:
+        return None if self.reduced else paper_tables().get(self.table.name)
+
     def summary(self, row: str, cell: str) -> Summary:
         found = tuple(r for r in self.records if r.row == row and r.cell_name == cell)
-        number = None if self.paper is None or self.reduced else self.paper.figure(row, cell)
-        return Summary(found, number)
+        return Summary(found, self.paper.figure(row, cell) if self.paper else None)
 
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows to show: those with a record and those in the paper."""
-        printed = () if self.paper is None or self.reduced else self.paper.rows
-        return tuple(r for r in self.table.rows if r.name in self._trained or r.name in printed)
+        shown = {record.row for record in self.records} | set(self.paper.rows if self.paper else ())
+        return tuple(row for row in self.table.rows if row.name in shown)
 
     @property
     def own_rows(self) -> tuple[Row, ...]:
@@ -108,7 +120,8 @@ class TableReport:
     @property
     def missing(self) -> tuple[str, ...]:
         """The names of the rows without a record."""
-        return tuple(row.name for row in self.table.rows if row.name not in self._trained)
+        trained = {record.row for record in self.records}
+        return tuple(row.name for row in self.table.rows if row.name not in trained)
 
     @property
     def published(self) -> dict[str, dict[str, float]]:
@@ -144,10 +157,6 @@ class TableReport:
         return f"Unreliable pairs: {'; '.join(found)}." if found else ""
 
     @property
-    def _trained(self) -> set[str]:
-        return {record.row for record in self.records}
-
-    @property
     def cells(self) -> tuple[Cell, ...]:
         """The columns to show: all of them, or for reduced runs those with a record."""
         there = {record.cell_name for record in self.records}
@@ -163,6 +172,23 @@ class TableReport:
             for one in self.summary(row.name, cell).by_size:
                 return [f"{low}–{high}" for low, high in zip(one.least, one.most, strict=True)]
         return []
+
+    def over(
+        self, row: str, cells: Sequence[str], reduce: Reduce = statistics.fmean, what: str = "mean"
+    ) -> float | None:
+        """One number of a row for several cells; None if one is missing."""
+        values = [getattr(self.summary(row, cell), what) for cell in cells]
+        return None if not values or None in values else reduce(values)
+
+    def best_of(
+        self, rows: Iterable[str], cells: Sequence[str], reduce: Reduce = statistics.fmean
+    ) -> Best | None:
+        """The best of the rows that have all these cells."""
+        found = [
+            Best(row, mean) for row in rows if (mean := self.over(row, cells, reduce)) is not None
+        ]
+        choose = max if self.table.larger_is_better else min
+        return choose(found, key=lambda best: best.mean, default=None)
 
     def best(self, cell: str) -> float | None:
         """The best mean of a column; None with fewer than two means."""
@@ -202,25 +228,20 @@ class TableReport:
         """Whether a search tried several readouts."""
         return any(len({trial.readout for trial in c.trials}) > 1 for c in self.choices)
 
-    @property
-    def training_labels(self) -> dict[str, str]:
-        return {one.name: training_label(self.table, one) for one in self.table.trainings}
+    def tuned_on(self, choice: Choice) -> str:
+        """The columns of the training at which a choice was made."""
+        return training_label(self.table, self.table.training(choice.training))
 
     @property
-    def shared_settings(self) -> dict[str, Any]:
-        """The settings that all runs have in common."""
+    def settings(self) -> tuple[dict[str, Any], list[str]]:
+        """The settings that all runs have in common, and the names of the others."""
         first, *others = [record.config for record in self.runs]
-        return {
+        shared = {
             name: value
             for name, value in first.items()
             if all(other.get(name) == value for other in others)
         }
-
-    @property
-    def own_settings(self) -> list[str]:
-        """The names of the other settings."""
-        shared = self.shared_settings
-        return [name for name in self.runs[0].config if name not in shared]
+        return shared, [name for name in first if name not in shared]
 
     @property
     def versions(self) -> list[str]:
@@ -253,8 +274,8 @@ class Report:
     records: tuple[Record, ...]
     tables: tuple[TableReport, ...]
     reduced: tuple[TableReport, ...]
-    scaling: tuple[Scaling, ...]
-    timings: tuple[Timings, ...]
+    scaling: list[Scaling]
+    timings: list[Timings]
 
     @property
     def full(self) -> list[Record]:
@@ -299,32 +320,31 @@ def collect(results: str | Path) -> Report:
     records = tuple(read_records(results))
     for record in records:
         _check_names(record)
+    full, reduced = (
+        tuple(
+            TableReport(table, _records_of(table, records, small), small)
+            for table in TABLES.values()
+        )
+        for small in (False, True)
+    )
     scaling, timings = read_benchmarks(Path(results) / "benchmarks")
-    return Report(
-        records=records,
-        tables=_tables((r for r in records if not r.reduced), reduced=False),
-        reduced=tuple(t for t in _tables((r for r in records if r.reduced), True) if t.records),
-        scaling=tuple(scaling),
-        timings=tuple(timings),
-    )
+    return Report(records, full, tuple(t for t in reduced if t.records), scaling, timings)
 
 
-def _tables(records: Iterable[Record], reduced: bool) -> tuple[TableReport, ...]:
-    paper, records = paper_tables(), tuple(records)
-    return tuple(
-        TableReport(table, paper.get(name), _records_of(table, records), reduced)
-        for name, table in TABLES.items()
-    )
-
-
-def _records_of(table: Table, records: tuple[Record, ...]) -> tuple[Record, ...]:
+def _records_of(table: Table, records: Iterable[Record], reduced: bool) -> tuple[Record, ...]:
     """The records of a table, with those of rows that it borrows from another table.
 
     A table with borrowed rows only counts as not trained.
     """
     homes = {(row.of or table.name, row.name) for row in table.rows}
     cells = {cell.name for cell in table.cells}
-    found = [r for r in records if (r.table, r.row) in homes and r.cell_name in cells]
+    found = [
+        record
+        for record in records
+        if (record.table, record.row) in homes
+        and record.cell_name in cells
+        and record.reduced == reduced
+    ]
     if not any(record.table == table.name for record in found):
         return ()
     return tuple(replace(record, table=table.name) for record in found)
