@@ -73,9 +73,10 @@ def test_sizes_are_those_of_the_data() -> None:
 
 def test_a_selection_is_part_of_its_table() -> None:
     for selection in SELECTIONS.values():
-        table = TABLES[selection.table]
-        assert set(selection.rows) <= {row.name for row in table.rows}
-        assert set(selection.cells) <= {cell.name for cell in table.cells}
+        for row in selection.rows:
+            home = TABLES[row.of]
+            assert replace(row, of="") == home.row(row.name)
+            assert all(training in home.trainings for training in selection.trainings)
 
 
 def test_file_names_are_distinct_and_plain() -> None:

@@ -72,7 +72,7 @@ def add_reproduce(verbs: Any) -> None:
     add("--samples", metavar="N", type=most,
         help="number of training and test graphs, or of pairs of each category")  # fmt: skip
     add("--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train")
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, command=reproduce)
 
 
 def requests(arguments: argparse.Namespace) -> list[Request]:

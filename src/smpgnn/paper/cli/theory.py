@@ -29,7 +29,7 @@ def add_theory(verbs: argparse._SubParsersAction[Parser]) -> None:
         "and verifies the claim on graphs. Without a name, list the programs.",
         epilog="examples:\n" + "\n".join(f"  {line}" for line in EXAMPLES),
     )
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, command=theory)
     names = parser.add_subparsers(dest="name", metavar="NAME", parser_class=Parser)
     for name, text in {**CLAIMS, "all": "run all programs, one after the other"}.items():
         one = names.add_parser(

@@ -28,7 +28,7 @@ from smpgnn.paper.experiments.records import (
     write_record,
 )
 from smpgnn.paper.experiments.search import settings_hash, trial_options
-from smpgnn.paper.experiments.table import Row, Selection, Table, Training, pick
+from smpgnn.paper.experiments.table import Row, Table, Training, pick
 from smpgnn.paper.experiments.tables import TABLES, find_table
 from smpgnn.training.side_by_side import epochs_done
 
@@ -184,12 +184,9 @@ def make_plan(requests: list[Request]) -> Plan:
 
 
 def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
-    found = find_table(request.table)
-    table = TABLES[found.table] if isinstance(found, Selection) else found
-    known_rows = found.rows if isinstance(found, Selection) else [row.name for row in table.rows]
-    known_cells = found.cells if isinstance(found, Selection) else [c.name for c in table.cells]
-    cells = set(pick(request.cells, known_cells, "--cells"))
-    rows = pick(request.rows, known_rows, "--rows")
+    table = find_table(request.table)
+    cells = set(pick(request.cells, [cell.name for cell in table.cells], "--cells"))
+    rows = pick(request.rows, [row.name for row in table.rows], "--rows")
     homes = {row: TABLES[table.row(row).of or table.name] for row in rows}
     protocols = {home.name: _protocol(request, home) for home in homes.values()}
     planners = [

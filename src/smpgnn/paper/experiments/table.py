@@ -112,17 +112,6 @@ class Table:
         return next(training for training in self.trainings if training.name == name)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Some rows and cells of a table for a figure."""
-
-    name: str
-    title: str
-    table: str
-    rows: tuple[str, ...]
-    cells: tuple[str, ...]
-
-
 def pick(wanted: Iterable[str], known: Iterable[str], what: str) -> list[str]:
     """The known names among the words, in their known order; without words all of them.
 

@@ -13,7 +13,7 @@ from smpgnn.errors import InputError
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
 from smpgnn.paper.experiments.records import BySize, Choice, Record, read_records
-from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training
+from smpgnn.paper.experiments.table import Cell, Row, Table, Training
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
 from smpgnn.paper.report.columns import Group, column_groups
@@ -250,24 +250,6 @@ class TableReport:
 
 
 @dataclass(frozen=True)
-class LossReport:
-    """A figure of training losses and the table that holds its records."""
-
-    selection: Selection
-    report: TableReport
-
-    @property
-    def heads(self) -> list[str]:
-        labels = {cell.name: cell.label for cell in self.report.table.cells}
-        return [labels[cell] for cell in self.selection.cells]
-
-    @property
-    def has_records(self) -> bool:
-        rows, cells = self.selection.rows, self.selection.cells
-        return any(self.report.summary(row, cell).records for row in rows for cell in cells)
-
-
-@dataclass(frozen=True)
 class Report:
     """Everything the report shows."""
 
@@ -302,11 +284,11 @@ class Report:
         return tuple(table for table in self.tables if table.paper is None and not table.records)
 
     @property
-    def losses(self) -> list[LossReport]:
+    def losses(self) -> list[TableReport]:
         """The figures of training losses that have records."""
-        tables = {table.table.name: table for table in self.tables}
-        found = (LossReport(one, tables[one.table]) for one in SELECTIONS.values())
-        return [losses for losses in found if losses.has_records]
+        homes = {report.table.name: report for report in self.tables}
+        found = [replace(homes[one.rows[0].of], table=one) for one in SELECTIONS.values()]
+        return [report for report in found if report.trainings]
 
     @property
     def protocol_texts(self) -> list[str]:

@@ -10,7 +10,7 @@ from smpgnn.pages.charts import COLOURS, LOOKS, Chart, Series
 from smpgnn.paper.experiments.records import Record
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.benchmarks import Scaling
-from smpgnn.paper.report.collect import LossReport, Report, TableReport, training_label
+from smpgnn.paper.report.collect import Report, TableReport, training_label
 
 SIZE_UNIT = "log10 MSE"
 EXTRAPOLATION = "extrapolation.svg"
@@ -51,13 +51,13 @@ def validation_charts(report: TableReport) -> list[Chart]:
     return _with_data(charts)
 
 
-def loss_charts(losses: LossReport) -> dict[str, Chart]:
+def loss_charts(report: TableReport) -> dict[str, Chart]:
     """The training losses of a selection, one chart per cell, by file name."""
-    charts = {}
-    for cell, head in zip(losses.selection.cells, losses.heads, strict=True):
-        series = _curves(losses.report, losses.selection.rows, cell, "train_loss")
-        chart = Chart(head, "epoch", "training NLL (nat)", series, log_y=True)
-        charts[f"loss-{file_name(cell)}.svg"] = chart
+    charts, rows = {}, [row.name for row in report.table.rows]
+    for cell in report.cells:
+        series = _curves(report, rows, cell.name, "train_loss")
+        chart = Chart(cell.label, "epoch", "training NLL (nat)", series, log_y=True)
+        charts[f"loss-{file_name(cell.name)}.svg"] = chart
     return {name: chart for name, chart in charts.items() if chart.drawable}
 
 
