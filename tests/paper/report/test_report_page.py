@@ -15,8 +15,7 @@ from smpgnn.errors import InputError
 from smpgnn.pages.charts import COLOURS
 from smpgnn.paper.experiments.records import Curves
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.report.collect import collect
-from smpgnn.paper.report.columns import column_groups
+from smpgnn.paper.report.collect import TableReport, collect
 from smpgnn.paper.report.curves import STYLES, mean_curve
 from smpgnn.paper.report.render import markdown, page
 from smpgnn.paper.report.words import signed
@@ -134,18 +133,15 @@ def test_columns_stand_in_groups(text: str) -> None:
     detection = read(text).cells["cycle_detection"][0]
     assert _words(detection[0]) == ["method", "k=4", "k=6", "k=8"]
     assert _words(detection[1])[:5] == ["n=12", "n=20", "n=28", "n=36", "n=20"]
-    cells = {name: TABLES[name].cells for name in TABLES}
-    sizes = column_groups(cells["cycle_generalization"])
-    assert [(g.name, g.heads) for g in sizes] == [
-        ("in", ("k=4", "k=6", "k=8")),
-        ("out", ("k=4", "k=6", "k=8")),
-    ]
-    parts = column_groups(cells["cycle_generalization_parts"])
-    assert [(g.name, g.heads) for g in parts] == [
-        (side, ("k=4", "k=6", "k=8")) for side in ("in", "out")
-    ]
-    assert [g.name for g in column_groups(cells["zinc"])] == [""]
-    assert [g.name for g in column_groups(cells["cycle_detection"][:1])] == [""]
+    for name in ("cycle_generalization", "cycle_generalization_parts"):
+        report = TableReport(TABLES[name], (), reduced=False)
+        assert [(group, [cell.head for cell in cells]) for group, cells in report.groups] == [
+            (side, ["k=4", "k=6", "k=8"]) for side in ("in", "out")
+        ]
+    assert [name for name, _ in TableReport(TABLES["zinc"], (), reduced=False).groups] == [""]
+    one = made("cycle_detection", "GIN", "4 12", 0, 90.0, reduced=True)
+    ((name, cells),) = TableReport(TABLES["cycle_detection"], (one,), reduced=True).groups
+    assert (name, [cell.label for cell in cells]) == ("", ["k=4, n=12"])
 
 
 def test_the_papers_tables_come_first_and_what_is_not_trained_last(text: str) -> None:

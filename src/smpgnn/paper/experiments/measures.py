@@ -8,8 +8,10 @@ from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions
 from smpgnn.data.cycles import cycle_splits
 from smpgnn.data.properties import extrapolation_splits
 from smpgnn.data.store import GraphStore
+from smpgnn.paper.experiments.plan import Job
 from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.table import Table
+from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.training.evaluation import evaluate_store, outputs_of
 from smpgnn.training.metrics import LogMSEBySize
 from smpgnn.training.prepare import Prepared
@@ -22,23 +24,19 @@ def scale_of(table: Table) -> float:
     return 100.0 if table.measure in ("accuracy", "sizes") else 1.0
 
 
-def measure(
-    table: Table,
-    training: str,
-    options: TrainOptions,
-    prepared: Prepared,
-    result: Result,
-    samples: int | None = None,
-) -> dict[str, dict[str, Any]]:
+def measure(job: Job, prepared: Prepared, result: Result) -> dict[str, dict[str, Any]]:
     """What the records of the cells say, by the name of the cell.
 
     `value` and `validation`; `by_size`, the values on larger graphs, if the table asks for them.
-    `samples` is the number of test graphs of a reduced run.
     """
-    cells = [cell.name for cell in table.training(training).cells]
+    table, options = TABLES[job.table], job.options
+    cells = [cell.name for cell in table.training(job.training).cells]
     if table.measure.startswith("targets"):
-        by_size = table.measure == "targets by size"
-        return dict(zip(cells, _targets(options, prepared, result, by_size, samples), strict=True))
+        targets = _targets(options, prepared, result)
+        if table.measure == "targets by size":
+            samples = job.request.reduction.samples
+            targets = _by_size(targets, options, prepared, result, samples)
+        return dict(zip(cells, targets, strict=True))
     monitor, scale = result.saved.task.monitor, scale_of(table)
     values = [result.test[monitor]]
     if table.measure == "sizes":
@@ -69,27 +67,32 @@ def _at_training_size(options: TrainOptions, result: Result) -> float:
     return found[saved.task.monitor]
 
 
-def _targets(
-    options: TrainOptions, prepared: Prepared, result: Result, by_size: bool, samples: int | None
-) -> list[dict[str, Any]]:
+def _targets(options: TrainOptions, prepared: Prepared, result: Result) -> list[dict[str, Any]]:
     """log10 MSE: the mean of the six targets, then each of them."""
-    network, splits = result.saved.network, prepared.splits
-    test, validation = (_by_target(network, part, options) for part in (splits.test, splits.val))
-    found = [{"value": v, "validation": w} for v, w in zip(test, validation, strict=True)]
-    if not by_size:
-        return found
+    parts = (prepared.splits.test, prepared.splits.val)
+    columns = (_by_target(result.saved.network, part, options) for part in parts)
+    return [{"value": v, "validation": w} for v, w in zip(*columns, strict=True)]
+
+
+def _by_size(
+    targets: list[dict[str, Any]],
+    options: TrainOptions,
+    prepared: Prepared,
+    result: Result,
+    samples: int | None,
+) -> list[dict[str, Any]]:
+    """The same with values on larger graphs; in a reduced run, `samples` of five sizes together."""
     assert isinstance(options, PropertiesOptions)
-    # in a reduced run, so many of five sizes together
     number = {} if samples is None else {"graphs_per_size": max(1, samples // 5)}
     larger = extrapolation_splits(connected=cast(Any, options.connected), **number).larger
     ranges = [name.split("-") for name in larger]
-    sizes = splits.test.num_nodes
+    sizes = prepared.splits.test.num_nodes
     least = (int(sizes.min()), *(int(low) for low, _ in ranges))
     most = (int(sizes.max()), *(int(high) for _, high in ranges))
-    columns = [test, *(_by_target(network, store, options) for store in larger.values())]
+    columns = [_by_target(result.saved.network, store, options) for store in larger.values()]
     return [
-        {**one, "by_size": BySize(least, most, tuple(values))}
-        for one, values in zip(found, zip(*columns, strict=True), strict=True)
+        {**one, "by_size": BySize(least, most, (one["value"], *values))}
+        for one, values in zip(targets, zip(*columns, strict=True), strict=True)
     ]
 
 

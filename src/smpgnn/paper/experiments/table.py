@@ -13,10 +13,18 @@ from smpgnn.paper.experiments.paper import column_name
 
 @dataclass(frozen=True)
 class Cell:
-    """One column of a table; `value` is its name in the data of the paper."""
+    """One column of a table; `value` is its name in the data of the paper.
+
+    Columns of one `group` stand side by side.
+    """
 
     value: Any
-    label: str
+    head: str
+    group: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.group}, {self.head}" if self.group else self.head
 
     @property
     def name(self) -> str:

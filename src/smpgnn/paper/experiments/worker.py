@@ -78,7 +78,7 @@ def perform(job: Job) -> str:
         return f"validation {monitor} {value:.4g}"
     run = folder.read_record()
     return job.write(
-        measure(table, job.training, options, prepared, result, samples),
+        measure(job, prepared, result),
         curves=Curves.of(history, monitor, scale_of(table)),
         **{name: run[name] for name in _OF_THE_RUN},
     )

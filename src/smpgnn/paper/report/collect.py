@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from smpgnn.paper.experiments.records import BySize, Choice, Record, read_record
 from smpgnn.paper.experiments.table import Cell, Row, Table, Training
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
-from smpgnn.paper.report.columns import Group, column_groups
 
 Reduce = Callable[[Sequence[float]], float]
 
@@ -163,8 +163,10 @@ class TableReport:
         return tuple(cell for cell in self.table.cells if cell.name in there or not self.reduced)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
-        return column_groups(self.cells)
+    def groups(self) -> list[tuple[str, tuple[Cell, ...]]]:
+        """The columns of each group, or all under '' if every group has one column."""
+        found = [(name, tuple(cells)) for name, cells in groupby(self.cells, lambda c: c.group)]
+        return found if len(found) < len(self.cells) else [("", self.cells)]
 
     def sizes(self, cell: str) -> list[str]:
         """The ranges of graph sizes that a column has values for: '15–19'."""

@@ -55,7 +55,7 @@ def overview(report: Report) -> list[Line]:
 def _groups(table: TableReport) -> list[tuple[str, tuple[Cell, ...]]]:
     if len(table.cells) <= 2:
         return [(cell.label, (cell,)) for cell in table.cells]
-    return [(group.name, group.cells) for group in table.groups]
+    return table.groups
 
 
 def _line(table: TableReport, name: str, cells: Sequence[Cell]) -> Line | None:

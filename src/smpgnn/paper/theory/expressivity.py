@@ -128,7 +128,10 @@ class Report:
 
 def measure(settings: Settings) -> Report:
     """Count the pairs; raises `AssertionError` if a network exceeds the bound of its class."""
-    networks = {model: _description(model, settings) for model in settings.models}
+    networks = {
+        model: {"function": model} if ":" in model else network_spec(model, settings).to_dict()
+        for model in settings.models
+    }
     report = Report(settings, networks, {m: BOUND[m] for m in settings.models if m in BOUND})
     possible = {model: list(REFINEMENTS) for model in settings.models if ":" in model}
     families = {name: FAMILIES[name]() for name in settings.families}
@@ -229,10 +232,6 @@ def network_spec(model: str, settings: Settings) -> NetworkSpec:
         readout=settings.readout,
     )
     return NetworkSpec(graph_outputs=settings.width, options=options)
-
-
-def _description(model: str, settings: Settings) -> dict[str, Any]:
-    return {"function": model} if ":" in model else network_spec(model, settings).to_dict()
 
 
 def _called(
