@@ -61,6 +61,14 @@ class Training:
     pilot: str
     modern: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def label(self) -> str:
+        """The columns that it yields."""
+        if len(self.cells) == 1:
+            return self.cells[0].label
+        heads = {cell.head for cell in self.cells}
+        return heads.pop() if len(heads) == 1 else "all columns"
+
 
 @dataclass(frozen=True)
 class Search:

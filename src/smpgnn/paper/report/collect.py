@@ -14,7 +14,7 @@ from smpgnn.errors import InputError
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
 from smpgnn.paper.experiments.records import BySize, Choice, Record, read_records
-from smpgnn.paper.experiments.table import Cell, Row, Table, Training
+from smpgnn.paper.experiments.table import Cell, Row, Table
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
 
@@ -79,15 +79,6 @@ class Runs:
     row: str
     label: str
     records: tuple[Record, ...]
-
-
-def training_label(table: Table, training: Training) -> str:
-    """The columns that a training answers."""
-    if table.measure == "sizes":
-        return f"k={training.name}"
-    if len(training.cells) == 1:
-        return training.cells[0].label
-    return "all columns" if len(table.trainings) == 1 else f"{len(training.cells)} columns"
 
 
 @dataclass(frozen=True)
@@ -208,7 +199,7 @@ class TableReport:
     def trainings(self) -> list[Runs]:
         """The trainings that have been run."""
         return [
-            Runs(row.name, training_label(self.table, training), records)
+            Runs(row.name, training.label, records)
             for row in self.table.rows
             for training in self.table.trainings
             if (records := self.summary(row.name, training.cells[0].name).records)
@@ -229,10 +220,6 @@ class TableReport:
     def chose_readouts(self) -> bool:
         """Whether a search tried several readouts."""
         return any(len({trial.readout for trial in c.trials}) > 1 for c in self.choices)
-
-    def tuned_on(self, choice: Choice) -> str:
-        """The columns of the training at which a choice was made."""
-        return training_label(self.table, self.table.training(choice.training))
 
     @property
     def settings(self) -> tuple[dict[str, Any], list[str]]:
