@@ -22,9 +22,9 @@ def built(kind: Any, value: Any) -> Any:
         if entry is float:  # long curves
             return get_origin(kind)(math.nan if one is None else one for one in value)
         return get_origin(kind)(built(entry, one) for one in value)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         hints = _hints(kind)
-        return kind(**{name: built(hints[name], entry) for name, entry in value.items()})  # type: ignore[operator]
+        return kind(**{name: built(hints[name], entry) for name, entry in value.items()})
     return math.nan if kind is float and value is None else value
 
 

@@ -61,7 +61,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Job:
-    """One training: a trial of a candidate, or the final training that yields cells."""
+    """One training: a trial of a candidate, or the final training that yields cells.
+
+    `pilot` is the search that it belongs to. A final training lacks its rate as long as there is no
+    `choice`; it is `answered` if its cells have records.
+    """
 
     request: Request
     table: str
@@ -69,7 +73,14 @@ class Job:
     training: str
     options: TrainOptions
     trial: bool = False
+    pilot: PilotKey | None = None
     choice: Choice | None = None
+    answered: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether its learning rate is known."""
+        return self.trial or self.pilot is None or self.choice is not None
 
     @property
     def label(self) -> str:
@@ -144,24 +155,15 @@ class Pilot:
 
 
 @dataclass(frozen=True)
-class Final:
-    """A training that yields cells; `job` lacks its rate as long as `pilot` has no choice."""
-
-    job: Job
-    answered: bool
-    pilot: PilotKey | None
-
-
-@dataclass(frozen=True)
 class Plan:
     """All trainings of some requests, and the searches that they wait for."""
 
-    finals: tuple[Final, ...]
+    finals: tuple[Job, ...]
     pilots: tuple[Pilot, ...]
     work_dir: str
 
     @property
-    def open(self) -> tuple[Final, ...]:
+    def open(self) -> tuple[Job, ...]:
         return tuple(final for final in self.finals if not final.answered)
 
     @property
@@ -172,18 +174,17 @@ class Plan:
 
 def make_plan(requests: list[Request]) -> Plan:
     """The plan for several requests, each training once."""
-    finals: dict[tuple[str, str, str, int], Final] = {}
+    finals: dict[tuple[str, str, str, int], Job] = {}
     pilots: dict[PilotKey, Pilot] = {}
     for request in requests:
-        for final, pilot in _finals(request):
-            job = final.job
-            finals.setdefault((job.table, job.row, job.training, job.options.seed), final)
-            if pilot is not None and not final.answered:
+        for job, pilot in _finals(request):
+            finals.setdefault((job.table, job.row, job.training, job.options.seed), job)
+            if pilot is not None and not job.answered:
                 pilots.setdefault(pilot.key, pilot)
     return Plan(tuple(finals.values()), tuple(pilots.values()), requests[0].work_dir)
 
 
-def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
+def _finals(request: Request) -> Iterator[tuple[Job, Pilot | None]]:
     table = find_table(request.table)
     cells = set(pick(request.cells, [cell.name for cell in table.cells], "--cells"))
     rows = pick(request.rows, [row.name for row in table.rows], "--rows")
@@ -226,17 +227,18 @@ class _RowPlanner:
         searches = request.search and "lr" not in request.reduction.settings
         self.search = search_of(table, protocol) if searches else None
 
-    def final(self, name: str, cells: list[str], seed: int) -> tuple[Final, Pilot | None]:
+    def final(self, name: str, cells: list[str], seed: int) -> tuple[Job, Pilot | None]:
         training = self.table.training(name)
         job, pilot = self._job(training, seed), self._pilot(training)
-        if pilot is not None and pilot.choice is not None:
-            job = job.chosen(pilot.choice)
+        if pilot is not None:
+            job = replace(job, pilot=pilot.key)
+            job = job if pilot.choice is None else job.chosen(pilot.choice)
         paths = [
             record_path(self.request.results, self.table.name, self.row.name, cell, seed)
             for cell in cells
         ]
         answered = [path.exists() and self._answers(path, job) for path in paths]
-        return Final(job, all(answered), None if pilot is None else pilot.key), pilot
+        return replace(job, answered=all(answered)), pilot
 
     def _job(self, training: Training, seed: int) -> Job:
         request = self.request
@@ -250,12 +252,12 @@ class _RowPlanner:
         if self.search is None:
             return None
         at = self.table.training(training.pilot)
-        base = self._job(at, 0)
+        key = self.table.name, self.row.name, at.name
+        base = replace(self._job(at, 0), trial=True, pilot=key)
         jobs = tuple(
-            replace(base, options=options, trial=True).placed()
+            replace(base, options=options).placed()
             for options in trial_options(base.options, self.search, self.row)
         )
-        key = self.table.name, self.row.name, at.name
         choice = read_choice(choice_path(self.request.results, *key, self.request.reduced))
         if choice is not None and not (
             choice.protocol == self.protocol
