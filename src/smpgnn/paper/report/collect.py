@@ -185,11 +185,9 @@ class TableReport:
 
     def best(self, cell: str) -> float | None:
         """The best mean of a column; None with fewer than two means."""
-        means = [self.summary(row.name, cell).mean for row in self.table.rows]
-        known = [mean for mean in means if mean is not None]
-        if len(known) < 2:
-            return None
-        return max(known) if self.table.larger_is_better else min(known)
+        rows = [row.name for row in self.table.rows if self.summary(row.name, cell).records]
+        found = self.best_of(rows, [cell])
+        return found.mean if found and len(rows) > 1 else None
 
     @property
     def protocols(self) -> list[str]:
