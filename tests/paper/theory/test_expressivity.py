@@ -147,7 +147,7 @@ def test_table(report: Report) -> None:
     ("wrong", "message"),
     [
         ({"models": ("cnn",)}, "models must be one of smp, .*'cnn'"),
-        ({"families": ("trees",)}, "families must be some of regular, csl"),
+        ({"families": ("trees",)}, "families must be one of regular, csl"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"norm": "batch"}, "norm must be one of layer, none"),
         ({"readout": "median"}, "readout must be one of mean"),

@@ -70,7 +70,7 @@ class Settings(Options):
         "networks, or module:function that returns your own, called as f(x, edge_index, batch=)",
         flag="--model",
     )
-    families: tuple[str, ...] = option(FAMILY_NAMES, RUN, "families of graphs", FAMILY_NAMES)
+    families: tuple[str, ...] = option(FAMILY_NAMES, RUN, "families of graphs")
     pairs: tuple[str, ...] = option(
         (), RUN,
         "also measure pairs of these files: one graph6 per line, two lines a pair, or a table like "
@@ -90,9 +90,12 @@ class Settings(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.models:
-            if ":" not in name and name not in NETWORK_NAMES:
+        own = tuple(name for name in self.models if ":" in name)
+        for what, names, known in (
+            ("models", self.models, NETWORK_NAMES + own),
+            ("families", self.families, FAMILY_NAMES),
+        ):
+            if unknown := [name for name in names if name not in known]:
                 raise InputError(
-                    f"models must be one of {', '.join(NETWORK_NAMES)}, or module:function for "
-                    f"your own, not {quoted(name)}."
+                    f"{what} must be one of {', '.join(known)}, not {quoted(unknown[0])}."
                 )
