@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 Writers = Mapping[str, Callable[[], str]]
+
+
+def read(path: str) -> dict[str, Any]:
+    """A JSON file below results/."""
+    content: dict[str, Any] = json.loads((ROOT / "results" / path).read_text(encoding="utf-8"))
+    return content
+
+
+def table(heads: Sequence[object], rows: Iterable[Sequence[object]], about: str = "") -> str:
+    """A table as Markdown, and below it in brackets what it is about."""
+    first, *lines = ("| " + " | ".join(map(str, line)) + " |" for line in [heads, *rows])
+    text = "\n".join([first, "|---" * len(heads) + "|", *lines])
+    return f"{text}\n\n({about})" if about else text
 
 
 def filled(name: str, text: str, writers: Writers) -> str:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from blocks import ROOT, read
 from matplotlib.ticker import NullFormatter
 
-ROOT = Path(__file__).resolve().parent.parent
 WAYS = {"ours": "#1b6ca8", "naive": "#c0504d", "ppgn": "#9b9b9b", "gin": "#cfcfcf"}
 NAMES = {"ours": "SMP, ours", "naive": "SMP, naive", "ppgn": "PPGN", "gin": "GIN"}
 GRAPHS = {"grid": "o", "cubic": "s", "mesh": "^"}
-
-
-def read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(
-        (ROOT / "results" / "benchmarks" / name).read_text(encoding="utf-8")
-    )
-    return content
 
 
 def draw_steps(axes: Any, record: dict[str, Any], title: str) -> None:
@@ -74,10 +65,10 @@ def draw_scale(axes: Any, records: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
-    cpu, gpu = read("step-cpu.json"), read("step-h200.json")
+    cpu, gpu = read("benchmarks/step-cpu.json"), read("benchmarks/step-h200.json")
     draw_steps(axes[0], cpu, f"CPU, {cpu['device']}")
     draw_steps(axes[1], gpu, f"{gpu['device']}, launched kernel by kernel")
-    draw_scale(axes[2], [read("scale-cpu.json"), read("scale-h200.json")])
+    draw_scale(axes[2], [read("benchmarks/scale-cpu.json"), read("benchmarks/scale-h200.json")])
     figure.savefig(ROOT / "docs" / "figures" / "speed.png", dpi=110)
 
 

@@ -6,13 +6,14 @@ python docs/fill_theory.py --check   # exit 1 if a page would change
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+import blocks
 from blocks import ROOT, fill_documents
 
-from smpgnn.paper.theory import brec, coloring, expressivity, mpnn, ppgn
+from smpgnn.data.brec_parts import BREC
+from smpgnn.paper.theory import coloring, expressivity, mpnn, ppgn
 from smpgnn.paper.theory.programs import CLAIMS
 from smpgnn.paper.theory.tables import Table
 
@@ -22,14 +23,11 @@ PAGES = {"corollary": "reconstruction.md"}
 
 
 def read(program: str, key: str, kind: Callable[..., Any]) -> list[Any]:
-    content = json.loads((RESULTS / f"{program}.json").read_text(encoding="utf-8"))
-    return [kind(**one) for one in content[key]]
+    return [kind(**one) for one in blocks.read(f"theory/{program}.json")[key]]
 
 
 def markdown(table: Table) -> str:
-    head, *rows = table
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return blocks.table(table[0], table[1:])
 
 
 def programs() -> str:
@@ -42,10 +40,8 @@ def programs() -> str:
 def colors_by_depth() -> str:
     rows = read("coloring", "rows", coloring.Rows)
     largest = max(row.nodes for row in rows)
-    table = coloring.depth_table(rows, (1, 2, 4, 8))
-    return f"n = {largest}: colours / largest neighbourhood / mean neighbourhood.\n\n" + markdown(
-        table
-    )
+    text = f"n = {largest}: colours / largest neighbourhood / mean neighbourhood.\n\n"
+    return text + markdown(coloring.depth_table(rows, (1, 2, 4, 8)))
 
 
 def colors_by_size() -> str:
@@ -53,40 +49,41 @@ def colors_by_size() -> str:
     return "Two layers: colours / mean neighbourhood.\n\n" + markdown(table)
 
 
-def simulations() -> str:
-    return markdown(mpnn.simulation_table(read("mpnn", "simulations", mpnn.Simulation)))
-
-
-def separations() -> str:
-    return markdown(mpnn.separation_table(read("mpnn", "separations", mpnn.Separation)))
-
-
-def equalities() -> str:
-    return markdown(ppgn.equality_table(read("ppgn", "equalities", ppgn.Equality)))
-
-
-def approximations() -> str:
-    return markdown(ppgn.approximation_table(read("ppgn", "approximations", ppgn.Approximation)))
-
-
-def report() -> expressivity.Report:
-    return expressivity.Report.read(RESULTS / "expressivity.json")
+def report(name: str = "expressivity") -> expressivity.Report:
+    return expressivity.Report.read(RESULTS / f"{name}.json")
 
 
 def ladder() -> str:
-    return markdown(brec.ladder_table(brec.Ladder.read(RESULTS / "ladder.json")))
+    """The pairs of BREC that each refinement distinguishes, by category and in all."""
+    rows = [["there are", *BREC.values(), sum(BREC.values())]]
+    for rung in blocks.read("theory/ladder.json")["rungs"]:
+        rows.append([rung["refinement"], *rung["by_category"].values(), rung["told_apart"]])
+    return blocks.table(["pairs of BREC", *BREC, "all"], rows)
 
 
 def networks_on_brec() -> str:
-    found = expressivity.Report.read(RESULTS / "brec.json")
-    table = expressivity.count_table(found, refinements=False)
-    return f"{markdown(table)}\n\n{expressivity.summary(found)}"
+    table = expressivity.count_table(report("brec"), refinements=False)
+    return f"{markdown(table)}\n\n{expressivity.summary(report('brec'))}"
 
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "index": {"programs": programs},
-    "mpnn": {"simulations": simulations, "separations": separations},
-    "ppgn": {"equalities": equalities, "approximations": approximations},
+    "mpnn": {
+        "simulations": lambda: markdown(
+            mpnn.simulation_table(read("mpnn", "simulations", mpnn.Simulation))
+        ),
+        "separations": lambda: markdown(
+            mpnn.separation_table(read("mpnn", "separations", mpnn.Separation))
+        ),
+    },
+    "ppgn": {
+        "equalities": lambda: markdown(
+            ppgn.equality_table(read("ppgn", "equalities", ppgn.Equality))
+        ),
+        "approximations": lambda: markdown(
+            ppgn.approximation_table(read("ppgn", "approximations", ppgn.Approximation))
+        ),
+    },
     "coloring": {"depth": colors_by_depth, "size": colors_by_size},
     "expressivity": {
         "families": lambda: markdown(expressivity.size_table(report())),

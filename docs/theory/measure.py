@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,10 +18,13 @@ from typing import Any
 
 import torch
 
-from smpgnn.data.brec import brec_file
+from smpgnn.data.brec import brec_file, brec_pairs
+from smpgnn.data.brec_parts import BREC
 from smpgnn.files import write_text
-from smpgnn.paper.theory import brec, coloring, expressivity, mpnn, ppgn
+from smpgnn.paper.theory import coloring, expressivity, mpnn, ppgn
+from smpgnn.paper.theory.ladder import REFINEMENTS
 from smpgnn.paper.theory.programs import Settings
+from smpgnn.paper.theory.refinement import told_apart
 
 #: The networks measured on all pairs of BREC.
 MEMBERS = ("smp", "smp-distance", "smp-inside", "smp-inside-folklore", "smp-marks-1")
@@ -31,9 +35,22 @@ RECORDS: dict[str, Callable[[], Any]] = {
     "ppgn": lambda: asdict(ppgn.measure()),
     "coloring": lambda: {"rows": [asdict(row) for row in coloring.measure()]},
     "expressivity": lambda: asdict(expressivity.measure(Settings())),
-    "ladder": lambda: asdict(brec.measure()),
+    "ladder": lambda: {"rungs": [_rung(name) for name in REFINEMENTS]},
     "brec": lambda: asdict(_on_brec()),
 }
+
+
+def _rung(refinement: str) -> dict[str, Any]:
+    """The pairs of BREC that a refinement distinguishes, by number and counted by category."""
+    pairs, rows = brec_pairs(), REFINEMENTS[refinement]
+    apart = [k for k, pair in enumerate(pairs) if told_apart(pair.first, pair.second, rows)]
+    counts = Counter(pairs[k].category for k in apart)
+    return {
+        "refinement": refinement,
+        "told_apart": len(apart),
+        "by_category": {name: counts[name] for name in BREC},
+        "pairs": apart,
+    }
 
 
 def _on_brec() -> expressivity.Report:

@@ -88,10 +88,13 @@ def test_a_claim_that_fails_is_said_and_has_status_1(monkeypatch: pytest.MonkeyP
     [
         ("paper theory nope", "invalid choice: 'nope'"),
         ("paper theory mpnn --seeds 3", "unknown argument '--seeds'"),
-        ("paper theory expressivity --model cnn", "--model: invalid choice: 'cnn'"),
-        ("paper theory expressivity --families trees", "--families: invalid choice: 'trees'"),
-        ("paper theory expressivity --seeds 0", "--seeds: must be a whole number from 1 to"),
-        ("paper theory expressivity --seeds few", "--seeds: must be a whole number"),
+        ("paper theory expressivity --model cnn", "models must be one of smp, fast-smp"),
+        (
+            "paper theory expressivity --families trees",
+            "families must be one of regular, csl, cfi, strongly-regular, atlas, not 'trees'",
+        ),
+        ("paper theory expressivity --seeds 0", "expressivity: seeds must be at least 1, not 0"),
+        ("paper theory expressivity --seeds few", "--seeds: invalid int value: 'few'"),
         ("paper theory expressivity --sead 1", "did you mean --seeds?"),
     ],
 )

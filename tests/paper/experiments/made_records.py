@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from smpgnn.paper.experiments.protocol import PROTOCOLS, Reduction, run_options, settings_of
+from smpgnn.paper.experiments.protocol import Reduction, run_options, settings_of
 from smpgnn.paper.experiments.records import Choice, Curves, Record, Trial, write_record
 from smpgnn.paper.experiments.tables import TABLES
 
@@ -18,9 +18,7 @@ def made(table: str, row: str, cell: str, seed: int, value: float, **changes: An
     content = TABLES[table]
     training = next(t for t in content.trainings if cell in [c.name for c in t.cells])
     column = next(c for c in training.cells if c.name == cell)
-    options = run_options(
-        content, content.row(row), training, PROTOCOLS["modern"], seed, Reduction()
-    )
+    options = run_options(content, content.row(row), training, "modern", seed, Reduction())
     trials = (Trial(3e-4, 61.0, 2, 3), Trial(1e-3, 71.0, 3, 3), Trial(3e-3, None, 0, 1, "diverged"))
     choice = Choice(
         table, row, training.pilot, "modern", False, "rule", "validation", trials, 1e-3, {}

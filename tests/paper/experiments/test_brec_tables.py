@@ -132,8 +132,8 @@ def job(data: Path, table: str = "brec_untrained", row: str = "SMP") -> Job:
         device="cpu",
     )
     plan = make_plan([request])
-    assert [final.job.options.seed for final in plan.finals[:2]] == [100, 200]
-    return plan.finals[0].job
+    assert [final.options.seed for final in plan.finals[:2]] == [100, 200]
+    return plan.finals[0]
 
 
 def test_a_training_can_be_resumed_after_each_pair(

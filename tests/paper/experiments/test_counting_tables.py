@@ -52,13 +52,13 @@ def test_a_training(table: str, row: str, cell: str, data: Path) -> None:
     )
     (final,) = make_plan([request]).finals
     assert final.pilot is None  # one rate, that of the protocol
-    options = final.job.options
+    options = final.options
     assert (options.optimizer, options.schedule, options.decay) == ("adam", "plateau", 0.9)
     assert (options.network.norm, options.clip, options.batch_size) == ("none", 0.0, 512)
-    perform(final.job)
+    perform(final)
     (record,) = read_records(data / "results")
     assert record.best_epoch == 3  # the last one, whatever validation says
-    with (final.job.folder / "metrics.csv").open() as file:
+    with (final.folder / "metrics.csv").open() as file:
         *_, last = csv.DictReader(file)
     assert record.validation == pytest.approx(float(last["val_mae"]), rel=1e-5)
     assert record.value > 0

@@ -73,9 +73,10 @@ def test_sizes_are_those_of_the_data() -> None:
 
 def test_a_selection_is_part_of_its_table() -> None:
     for selection in SELECTIONS.values():
-        table = TABLES[selection.table]
-        assert set(selection.rows) <= {row.name for row in table.rows}
-        assert set(selection.cells) <= {cell.name for cell in table.cells}
+        for row in selection.rows:
+            home = TABLES[row.of]
+            assert replace(row, of="") == home.row(row.name)
+            assert all(training in home.trainings for training in selection.trainings)
 
 
 def test_file_names_are_distinct_and_plain() -> None:
@@ -106,7 +107,7 @@ def test_every_run_has_valid_settings(protocol: str) -> None:
             assert row.model in MODELS
             for training in table.trainings:
                 assert training.pilot in names
-                options = run_options(table, row, training, PROTOCOLS[protocol], 3, Reduction())
+                options = run_options(table, row, training, protocol, 3, Reduction())
                 assert (options.network.model, options.seed) == (row.model, 3)
                 assert options.task_name() == table.task
 
@@ -114,7 +115,7 @@ def test_every_run_has_valid_settings(protocol: str) -> None:
 def test_all_rows_of_a_table_share_the_protocol() -> None:
     shared = ("optimizer", "schedule", "epochs", "batch_size", "weight_decay", "clip", "lr")
     same = [table for table in TABLES.values() if table.name != "zinc_recipe"]  # varies just these
-    for protocol in PROTOCOLS.values():
+    for protocol in PROTOCOLS:
         for table in same:
             for training in table.trainings:
                 found = {
@@ -126,7 +127,7 @@ def test_all_rows_of_a_table_share_the_protocol() -> None:
 
 
 def options_of(table: Table, row: Row) -> TrainOptions:
-    return run_options(table, row, table.trainings[-1], PROTOCOLS["modern"], 0, Reduction())
+    return run_options(table, row, table.trainings[-1], "modern", 0, Reduction())
 
 
 def parameters(table: Table, row: Row) -> int:
@@ -163,7 +164,7 @@ def test_parts_differ_from_smp_in_one_thing(name: str, of: str) -> None:
     assert replace(options_of(table, first), epochs=1) == replace(
         options_of(home, home.row("SMP")), epochs=1
     )
-    assert name not in PROTOCOLS["modern"].search
+    assert table.search is None
     base = settings(options_of(table, first))
     changed = []
     for row in others:
@@ -185,7 +186,7 @@ def test_a_row_of_another_table_is_the_same_there() -> None:
         for row in table.rows:
             if row.of:
                 home = TABLES[row.of]
-                assert table.like == row.of
+                assert table.modern == home.modern
                 for training in table.trainings:
                     at = home.training(training.name)
                     assert (at.cells, at.settings) == (training.cells, training.settings)
@@ -194,16 +195,24 @@ def test_a_row_of_another_table_is_the_same_there() -> None:
     assert shared >= 3
 
 
-def test_a_table_without_settings_has_those_of_the_one_it_is_like() -> None:
-    for protocol in PROTOCOLS.values():
-        for table in TABLES.values():
-            own = PROTOCOLS[table.protocol] if table.protocol else protocol
-            known = own.settings.get(table.name, own.settings.get(table.like))
-            assert known or own.name == "benchmark"
-    modern, table = PROTOCOLS["modern"], TABLES["graph_properties_connected"]
-    assert options_of(table, table.rows[0]).epochs == modern.settings[table.like]["epochs"]
-    own = replace(modern, settings={**modern.settings, table.name: {"epochs": 7}})
-    assert run_options(table, table.rows[0], table.trainings[0], own, 0, Reduction()).epochs == 7
+def test_a_table_has_what_the_one_it_is_like_has_unless_it_says_otherwise() -> None:
+    for table in TABLES.values():
+        assert table.modern or table.protocol == "benchmark"
+    home, parts = TABLES["graph_properties"], TABLES["properties_parts"]
+    assert TABLES["graph_properties_connected"].modern == home.modern
+    assert parts.modern == {**home.modern, "epochs": 40}
+    assert (parts.metric, parts.digits, parts.trainings) == (
+        home.metric,
+        home.digits,
+        home.trainings,
+    )
+    assert (home.ours, parts.ours) == ("SMP", "")
+    less, row = TABLES["cycle_less_data"], TABLES["cycle_less_data"].rows[0]
+    epochs = [
+        run_options(less, row, training, "modern", 0, Reduction()).epochs
+        for training in less.trainings
+    ]
+    assert epochs == [200, 120, 80, 40]
 
 
 def test_a_reduction_changes_settings_and_is_true() -> None:
@@ -212,7 +221,7 @@ def test_a_reduction_changes_settings_and_is_true() -> None:
     reduction = Reduction(epochs=2, samples=300, settings={"hidden_channels": "8", "lr": "1e-4"})
     assert reduction
     assert not Reduction()
-    options = run_options(table, row, training, PROTOCOLS["modern"], 0, reduction)
+    options = run_options(table, row, training, "modern", 0, reduction)
     assert isinstance(options, CyclesOptions)
     assert (options.epochs, options.train_samples, options.test_samples) == (2, 300, 300)
     assert (options.network.hidden_channels, options.lr) == (8, 1e-4)
@@ -222,7 +231,7 @@ def test_a_reduction_changes_settings_and_is_true() -> None:
         ({"depth": "3"}, "--set: unknown key 'depth'"),
     ):
         with pytest.raises(InputError, match=message):
-            run_options(table, row, training, PROTOCOLS["modern"], 0, Reduction(settings=words))
+            run_options(table, row, training, "modern", 0, Reduction(settings=words))
 
 
 def test_settings_compare_without_the_place_and_with_defaults() -> None:

@@ -44,7 +44,7 @@ def job(tmp_path: Path, table: str, row: str, cell: str, samples: int = 60) -> J
         results=str(tmp_path / "results"),
         work_dir=str(tmp_path / "work"),
     )
-    return make_plan([request]).finals[0].job
+    return make_plan([request]).finals[0]
 
 
 def trained(tmp_path: Path, *words: str) -> list[Record]:

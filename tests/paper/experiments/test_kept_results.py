@@ -10,7 +10,6 @@ import pytest
 from smpgnn.config.options import from_config, read_config, to_yaml
 from smpgnn.paper.experiments.protocol import (
     CHOSEN,
-    PROTOCOLS,
     Reduction,
     run_options,
     same_settings,
@@ -37,7 +36,7 @@ def test_every_record_matches_its_table(name: str) -> None:
             one for one in table.trainings if record.cell_name in [cell.name for cell in one.cells]
         )
         options = run_options(
-            table, table.row(record.row), training, PROTOCOLS[record.protocol], record.seed,
+            table, table.row(record.row), training, record.protocol, record.seed,
             Reduction(),
         )  # fmt: skip
         without = () if record.search is None else CHOSEN

@@ -36,7 +36,7 @@ def test_all_of_a_table_is_wanted_by_default(tmp_path: Path) -> None:
 
 
 def test_the_first_seed_of_everything_comes_first(tmp_path: Path) -> None:
-    seeds = [final.job.options.seed for final in plan(tmp_path, seeds=(4, 2)).finals]
+    seeds = [final.options.seed for final in plan(tmp_path, seeds=(4, 2)).finals]
     assert seeds == [4] * 96 + [2] * 96
 
 
@@ -61,7 +61,7 @@ def test_a_selection_and_its_table_share_their_runs(tmp_path: Path) -> None:
 def test_a_row_of_another_table_is_trained_there_once(tmp_path: Path) -> None:
     name, home = "zinc_features", "zinc"
     found = plan(tmp_path, name, seeds=(0,))
-    places = [(final.job.table, final.job.row) for final in found.finals]
+    places = [(final.table, final.row) for final in found.finals]
     assert places == 2 * [(home, "SMP")] + 2 * [(name, "SMP, features in all contexts")]
     both = [
         Request(table, seeds=(0,), results=str(tmp_path), work_dir=str(tmp_path))
@@ -102,7 +102,7 @@ def test_a_choice_that_was_made_is_taken(tmp_path: Path) -> None:
     write_choice(tmp_path / "r", choice)
     found = plan(tmp_path, **want)
     assert found.pilots[0].choice == choice
-    assert found.finals[0].job.options.lr == 3e-3
+    assert found.finals[0].options.lr == 3e-3
     write_choice(tmp_path / "r", replace(choice, config={**config, "epochs": 99}))
     assert plan(tmp_path, **want).pilots[0].choice is None
 
@@ -144,7 +144,7 @@ def test_full_records_replace_reduced_ones_and_never_vice_versa(tmp_path: Path) 
     want: dict[str, Any] = {"rows": ("SMP",), "cells": ("4-12",), "seeds": (0,)}
     small = Reduction(epochs=2)
     record = made("cycle_detection", "SMP", "4 12", 0, 99.0)
-    config = settings_of(plan(tmp_path, **want, reduction=small).finals[0].job.options)
+    config = settings_of(plan(tmp_path, **want, reduction=small).finals[0].options)
     assert config["epochs"] == 2
     reduced = replace(record, reduced=True, config=config)
     write(tmp_path / "r", reduced)

@@ -8,7 +8,6 @@ from smpgnn.config.options import CyclesOptions
 from smpgnn.data.cycles import cycle_splits
 from smpgnn.data.properties import property_graphs
 from smpgnn.errors import InputError
-from smpgnn.paper.experiments.protocol import Search
 from smpgnn.paper.experiments.records import Choice, Trial
 from smpgnn.paper.experiments.search import (
     best_trial,
@@ -17,7 +16,7 @@ from smpgnn.paper.experiments.search import (
     settings_hash,
     trial_options,
 )
-from smpgnn.paper.experiments.table import Row
+from smpgnn.paper.experiments.table import Row, Search
 
 ROW = Row("GIN", "gin")
 

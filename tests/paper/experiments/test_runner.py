@@ -11,7 +11,7 @@ import pytest
 from training.processes import fork_workers
 
 from smpgnn.paper.experiments.plan import Pilot, Plan, Request, make_plan
-from smpgnn.paper.experiments.protocol import CHOSEN, PROTOCOLS, Reduction, Search, settings_of
+from smpgnn.paper.experiments.protocol import CHOSEN, Reduction, settings_of
 from smpgnn.paper.experiments.records import (
     Choice,
     Trial,
@@ -22,6 +22,8 @@ from smpgnn.paper.experiments.records import (
     write_choice,
 )
 from smpgnn.paper.experiments.runner import Runner, Summary
+from smpgnn.paper.experiments.table import Search
+from smpgnn.paper.experiments.tables import TABLES
 
 TABLE, ROW, CELL = "cycle_detection", "GIN", "4 20"
 GOOD, HUGE = 1e-3, 1e3
@@ -30,8 +32,7 @@ GOOD, HUGE = 1e-3, 1e3
 @pytest.fixture(autouse=True)
 def rates(monkeypatch: pytest.MonkeyPatch) -> None:
     fork_workers(monkeypatch.setattr)
-    search = {TABLE: Search((GOOD, HUGE))}
-    monkeypatch.setitem(PROTOCOLS, "modern", replace(PROTOCOLS["modern"], search=search))
+    monkeypatch.setitem(TABLES, TABLE, replace(TABLES[TABLE], search=Search((GOOD, HUGE))))
 
 
 def plan(folder: Path) -> Plan:

@@ -15,8 +15,7 @@ from smpgnn.errors import InputError
 from smpgnn.pages.charts import COLOURS
 from smpgnn.paper.experiments.records import Curves
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.report.collect import collect
-from smpgnn.paper.report.columns import column_groups
+from smpgnn.paper.report.collect import TableReport, collect
 from smpgnn.paper.report.curves import STYLES, mean_curve
 from smpgnn.paper.report.render import markdown, page
 from smpgnn.paper.report.words import signed
@@ -79,7 +78,8 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(text: str) -> None:
 
 def test_ours_stands_beside_the_papers(text: str) -> None:
     reader = read(text)
-    rows = {row[0].split(" ", 1)[1].strip(): row for row in reader.cells["cycle_detection"][0]}
+    cells = reader.cells["cycle_detection"][0]
+    rows = {row[0].split(" ", 1)[1].strip(" †"): row for row in cells}
     gin = " ".join(rows["GIN"][1].split())
     assert gin == "98.0 ±1.0 paper 98.3 −0.3"
     assert " ".join(rows["SMP"][1].split()) == "99.9 paper 100.0 −0.1"
@@ -133,18 +133,15 @@ def test_columns_stand_in_groups(text: str) -> None:
     detection = read(text).cells["cycle_detection"][0]
     assert _words(detection[0]) == ["method", "k=4", "k=6", "k=8"]
     assert _words(detection[1])[:5] == ["n=12", "n=20", "n=28", "n=36", "n=20"]
-    cells = {name: TABLES[name].cells for name in TABLES}
-    sizes = column_groups(cells["cycle_generalization"])
-    assert [(g.name, g.heads) for g in sizes] == [
-        ("in", ("k=4", "k=6", "k=8")),
-        ("out", ("k=4", "k=6", "k=8")),
-    ]
-    parts = column_groups(cells["cycle_generalization_parts"])
-    assert [(g.name, g.heads) for g in parts] == [
-        (side, ("k=4", "k=6", "k=8")) for side in ("in", "out")
-    ]
-    assert [g.name for g in column_groups(cells["zinc"])] == [""]
-    assert [g.name for g in column_groups(cells["cycle_detection"][:1])] == [""]
+    for name in ("cycle_generalization", "cycle_generalization_parts"):
+        report = TableReport(TABLES[name], (), reduced=False)
+        assert [(group, [cell.head for cell in cells]) for group, cells in report.groups] == [
+            (side, ["k=4", "k=6", "k=8"]) for side in ("in", "out")
+        ]
+    assert [name for name, _ in TableReport(TABLES["zinc"], (), reduced=False).groups] == [""]
+    one = made("cycle_detection", "GIN", "4 12", 0, 90.0, reduced=True)
+    ((name, cells),) = TableReport(TABLES["cycle_detection"], (one,), reduced=True).groups
+    assert (name, [cell.label for cell in cells]) == ("", ["k=4, n=12"])
 
 
 def test_the_papers_tables_come_first_and_what_is_not_trained_last(text: str) -> None:
@@ -171,7 +168,9 @@ def test_reduced_runs_never_stand_beside_the_papers(text: str) -> None:
 
 def test_details_of_the_runs_are_there(text: str) -> None:
     reader = read(text)
-    costs, rates, runs = reader.cells["cycle_detection"][1:4]
+    validation, costs, rates, runs = reader.cells["cycle_detection"][1:5]
+    assert [cell.strip() for cell in validation[2]][:3] == ["GIN", "99.0", "—"]
+    assert validation[-1][0].strip() == "SMP †"
     gin = [cell.strip() for cell in costs[1]]
     assert gin[:9] == ["GIN", "k=4, n=12", "12,345", "3", "3", "2", "30.0", "10", "512"]
     assert [c.strip() for c in rates[2]][2:] == ["0.001", "mean", "71", "3", "chosen"]
@@ -227,16 +226,54 @@ def test_an_empty_folder_gives_a_page_with_the_papers_numbers(tmp_path: Path) ->
 def test_markdown_has_the_same_numbers(results: Path) -> None:
     text = markdown(collect(results))
     assert "| GIN | 98.0 ± 1.0 (98.3, −0.3) | — (97.1) |" in text
-    assert "| SMP | −3.70 (−3.59, −0.11) |" in text
+    assert "| SMP † | −3.70 (−3.59, −0.11) |" in text
     assert "| — |" in text  # neither trained nor in the paper
     assert "1 to 3 seeds" in text
     assert "| | k=4: n=12 | n=20 | n=28 | n=36 | k=6: n=20 |" in text
     assert text.count("Protocol modern: AdamW") == 1
     before, after = text.split("## Reduced runs")
     assert "12.3" not in before
-    assert "| RP | 12.3 |\n" in after
+    assert "| RP | 12.3 | 13.3 |\n" in after
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_validation_values_stand_beside_test_values(tmp_path: Path) -> None:
+    """In the same table if it is narrow, else in one of their own."""
+    edges, wide = "with edge features", [cell.name for cell in TABLES["cycle_detection"].cells]
+    write(
+        tmp_path,
+        *(made("zinc", "SMP", edges, seed, 0.1 + seed / 10) for seed in (0, 1)),
+        *(made("cycle_detection", "GIN", cell, 0, 90.0) for cell in wide),
+    )
+    text = markdown(collect(tmp_path))
+    assert "| | no edge features | validation | with edge features | validation |" in text
+    assert "| SMP | — (0.219) | — | 0.150 ± 0.071 (0.138, +0.012) | 1.150 |" in text
+    assert text.count("Validation, mean over the seeds:") == 1
+    assert f"| GIN |{' 91.0 |' * 12}\n" in text.split("Validation, mean over the seeds:")[1]
+    reader = read(page(collect(tmp_path)))
+    assert [" ".join(cell.split()) for cell in reader.cells["zinc"][1][-1]] == ["SMP", "—", "1.150"]
+
+
+def test_what_was_chosen_when_test_values_were_known_is_marked(tmp_path: Path) -> None:
+    table, cells = "cycle_detection", ("4 12", "4 20")
+    write(
+        tmp_path,
+        *(made(table, row, cell, 0, 99.0) for row in ("SMP", "GIN") for cell in cells),
+        made("cycle_detection_parts", "without row means", "4 12", 0, 99.0),
+        made("properties_parts", "SMP", "average", 0, -3.0),
+    )
+    report = collect(tmp_path)
+    tables = {one.table.name: one for one in report.tables}
+    reason = TABLES[table].row("SMP").after_test
+    assert tables[table].after_test == {"SMP": reason}
+    assert tables["cycle_detection_parts"].after_test == {"SMP": reason}  # a row of the other
+    assert list(tables["properties_parts"].after_test) == ["SMP"]
+    text = markdown(report)
+    assert text.count("| SMP † |") == 2 + 2 + 2  # test and validation values
+    assert text.count(f"† SMP: chosen when test values were known: {reason}.") == 2
+    assert "† All rows: chosen when test values were known: the loss;" in text
+    assert page(report).count(f"† SMP: chosen when test values were known: {reason}.") == 2
 
 
 def test_costs_are_a_line_a_row(tmp_path: Path) -> None:

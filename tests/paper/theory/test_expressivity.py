@@ -148,7 +148,7 @@ def test_table(report: Report) -> None:
     [
         ({"models": ("cnn",)}, "models must be one of smp, .*'cnn'"),
         ({"families": ("trees",)}, "families must be one of regular, csl"),
-        ({"seeds": 0}, "seeds must be a whole number of at least 1"),
+        ({"seeds": 0}, "seeds must be at least 1"),
         ({"norm": "batch"}, "norm must be one of layer, none"),
         ({"readout": "median"}, "readout must be one of mean"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from smpgnn.cli.arguments import Parser
@@ -11,8 +10,6 @@ from smpgnn.errors import InputError
 from smpgnn.paper.cli.report import add_report
 from smpgnn.paper.cli.reproduce import add_reproduce
 from smpgnn.paper.cli.theory import add_theory
-
-VERBS = ("reproduce", "report", "theory")
 
 
 def add_paper(verbs: Any) -> None:
@@ -24,22 +21,11 @@ def add_paper(verbs: Any) -> None:
         epilog="examples:\n  smpgnn paper reproduce cycle_detection --dry-run\n"
         "  smpgnn paper report\n  smpgnn paper theory",
     )
-    parser.set_defaults(parser=parser, command=paper)
+    parser.set_defaults(parser=parser, command=_refuse)
     below = parser.add_subparsers(dest="paper_verb", metavar="VERB", parser_class=Parser)
-    add_reproduce(below)
-    add_report(below)
-    add_theory(below)
+    for add in (add_reproduce, add_report, add_theory):
+        add(below)
 
 
-def paper(arguments: argparse.Namespace) -> int:
-    """Do what the word after `smpgnn paper` says."""
-    verb: Callable[[argparse.Namespace], int]
-    if arguments.paper_verb == "reproduce":
-        from smpgnn.paper.cli.reproduce import reproduce as verb
-    elif arguments.paper_verb == "report":
-        from smpgnn.paper.cli.report import report as verb
-    elif arguments.paper_verb == "theory":
-        from smpgnn.paper.cli.theory import theory as verb
-    else:
-        raise InputError(f"smpgnn paper: name one of {', '.join(VERBS)}.")
-    return verb(arguments)
+def _refuse(_: argparse.Namespace) -> int:
+    raise InputError("smpgnn paper: name one of reproduce, report, theory.")

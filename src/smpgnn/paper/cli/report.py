@@ -28,7 +28,7 @@ def add_report(verbs: Any) -> None:
     add("--results", metavar="D", default="results", help="folder with the records")
     add("-o", "--output", metavar="FILE", default="report.html", help="page to write")
     add("--markdown", metavar="FILE", help="also write the tables as Markdown")
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, command=report)
 
 
 def report(arguments: argparse.Namespace) -> int:

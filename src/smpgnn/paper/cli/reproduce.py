@@ -72,7 +72,7 @@ def add_reproduce(verbs: Any) -> None:
     add("--samples", metavar="N", type=most,
         help="number of training and test graphs, or of pairs of each category")  # fmt: skip
     add("--set", metavar="NAME=VALUE", nargs="+", default=[], help="any setting of smpgnn train")
-    parser.set_defaults(parser=parser)
+    parser.set_defaults(parser=parser, command=reproduce)
 
 
 def requests(arguments: argparse.Namespace) -> list[Request]:
@@ -103,7 +103,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if not plan.open:
         print(f"all {len(plan.finals)} trainings are answered by records already.")
         return 0
-    if any(isinstance(final.job.options, ZincOptions) for final in plan.open):
+    if any(isinstance(job.options, ZincOptions) for job in plan.open):
         import_trusted(arguments, arguments.data_dir)
     with importing():
         from smpgnn.paper.experiments.runner import Runner
@@ -135,9 +135,8 @@ def _print_plan(plan: Plan) -> None:
     for pilot in plan.searches:
         rates = ", ".join(f"{job.options.lr:g}" for job in pilot.trials)
         print(f"choose  {pilot.label}: {rates}, {pilot.trials[0].options.epochs} epochs each")
-    for final in plan.finals:
-        job = final.job
-        if final.answered:
+    for job in plan.finals:
+        if job.answered:
             state, more = "done", ""
         else:
             before = job.epochs_done()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -60,9 +60,6 @@ class Comparison:
     def reliable(self) -> bool:
         """Copies of one graph are not told apart; False also if the statistic is not a number."""
         return self.of_copies < THRESHOLD
-
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
 
 
 def spec_of(options: BrecOptions) -> NetworkSpec:

@@ -5,57 +5,72 @@ from __future__ import annotations
 import json
 import math
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
+import torch
+
+from smpgnn.data.brec import GraphPair, brec_pairs
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
+from smpgnn.paper.experiments import brec
 from smpgnn.paper.experiments.brec_options import BrecOptions
-from smpgnn.paper.experiments.records import Curves, Pairs, Record, write_record
+from smpgnn.paper.experiments.plan import Job
+from smpgnn.paper.experiments.records import Curves, Pairs
 from smpgnn.paper.experiments.tables import TABLES
-
-if TYPE_CHECKING:
-    from smpgnn.data.brec import GraphPair
-    from smpgnn.paper.experiments.brec import Comparison
-    from smpgnn.paper.experiments.plan import Job
-
-_FILE = "pairs.json"
+from smpgnn.paper.json_data import read_json
+from smpgnn.training.memory import peak_mib, reset_peak
+from smpgnn.training.memory_probe import count_parameters
+from smpgnn.training.provenance import origin
+from smpgnn.training.saved import pick_device
 
 
 def perform_brec(job: Job) -> str:
     """Compare all pairs that the run folder lacks, write the records, and return them as text."""
-    import torch
-
-    from smpgnn.data.brec import brec_pairs
-    from smpgnn.paper.experiments.brec import Comparison, compare
-    from smpgnn.training.memory import peak_mib, reset_peak
-    from smpgnn.training.saved import pick_device
-
     options = job.options
     assert isinstance(options, BrecOptions)
     device = pick_device(options.device)
     pairs = brec_pairs(options.data_dir or None)
     chosen = _chosen(pairs, job.request.reduction.samples)
     job.folder.mkdir(parents=True, exist_ok=True)
-    found = _read(job.folder / _FILE)
+    path = job.folder / "pairs.json"
+    done = read_json(path, list[brec.Comparison], "delete its folder to start again") or []
+    found = {comparison.pair: comparison for comparison in done}
     reset_peak(device)
     for number in chosen:
         if number in found:
             continue
         start = time.monotonic()
         try:
-            statistic, of_copies, epochs = compare(pairs[number], number, options, device)
+            result = brec.compare(pairs[number], number, options, device)
         except torch.OutOfMemoryError as error:
             raise InputError(
                 f"pair {number} ({pairs[number].category}) does not fit the memory of {device}: "
                 "use a smaller --set batch_size, fewer --jobs, or a larger GPU."
             ) from error
-        seconds = round(time.monotonic() - start, 3)
-        found[number] = Comparison(number, statistic, of_copies, epochs, seconds)
-        _write(job.folder / _FILE, found)
+        found[number] = brec.Comparison(number, *result, round(time.monotonic() - start, 3))
+        lines = ",\n".join(json.dumps(asdict(comparison)) for comparison in found.values())
+        write_text(path, f"[\n{lines}\n]\n")
         print(found[number], flush=True)
-    results = [found[number] for number in chosen]
-    return _write_records(job, pairs, results, peak_mib(device))
+    values = {}
+    for cell in TABLES[job.table].training(job.training).cells:
+        mine = [found[k] for k in chosen if cell.value in ("all", pairs[k].category)]
+        told = tuple(result.pair for result in mine if result.told_apart)
+        unreliable = tuple(result.pair for result in mine if not result.reliable)
+        values[cell.name] = {
+            "value": float(len(told) - len(unreliable)),
+            "validation": math.nan,
+            "epochs": max((result.epochs for result in mine), default=0),
+            "wall_time_s": round(sum(result.seconds for result in mine), 2),
+            "pairs": Pairs(len(mine), told, unreliable),
+        }
+    return job.write(
+        values,
+        parameters=count_parameters(brec.spec_of(options)),
+        best_epoch=0,
+        peak_memory_mib=round(peak_mib(device), 1),
+        curves=Curves((), (), (), ()),
+        **origin(device),
+    )
 
 
 def _chosen(pairs: list[GraphPair], samples: int | None) -> list[int]:
@@ -66,51 +81,3 @@ def _chosen(pairs: list[GraphPair], samples: int | None) -> list[int]:
         count = len(members) if samples is None else min(samples, len(members))
         chosen += [members[k * len(members) // count] for k in range(count)]
     return chosen
-
-
-def _write_records(job: Job, pairs: list[GraphPair], results: list[Comparison], peak: float) -> str:
-    from smpgnn.paper.experiments.brec import spec_of
-    from smpgnn.training.memory_probe import count_parameters
-    from smpgnn.training.provenance import origin
-    from smpgnn.training.saved import pick_device
-
-    options, request, table = job.options, job.request, TABLES[job.table]
-    assert isinstance(options, BrecOptions)
-    device, shown = pick_device(options.device), []
-    for cell in table.training(job.training).cells:
-        mine = [r for r in results if cell.value in ("all", pairs[r.pair].category)]
-        told = tuple(result.pair for result in mine if result.told_apart)
-        unreliable = tuple(result.pair for result in mine if not result.reliable)
-        record = Record(
-            **job.origin(cell),
-            value=float(len(told) - len(unreliable)),
-            validation=math.nan,
-            parameters=count_parameters(spec_of(options)),
-            epochs=max((result.epochs for result in mine), default=0),
-            best_epoch=0,
-            wall_time_s=round(sum(result.seconds for result in mine), 2),
-            peak_memory_mib=round(peak, 1),
-            curves=Curves((), (), (), ()),
-            pairs=Pairs(len(mine), told, unreliable),
-            **origin(device),
-        )
-        write_record(request.results, record)
-        shown.append(f"{cell.name}: {record.value:.0f} of {len(mine)}")
-    return ", ".join(shown)
-
-
-def _read(path: Path) -> dict[int, Comparison]:
-    from smpgnn.paper.experiments.brec import Comparison
-
-    if not path.exists():
-        return {}
-    try:
-        found = [Comparison(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: cannot be read: delete its folder to start again.") from error
-    return {comparison.pair: comparison for comparison in found}
-
-
-def _write(path: Path, found: dict[int, Comparison]) -> None:
-    lines = ",\n".join(json.dumps(comparison.to_dict()) for comparison in found.values())
-    write_text(path, f"[\n{lines}\n]\n")

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 from smpgnn.config.options import CyclesOptions, PropertiesOptions, TrainOptions
+from smpgnn.data.cycles import cycle_splits
+from smpgnn.data.properties import extrapolation_splits
 from smpgnn.data.store import GraphStore
+from smpgnn.paper.experiments.plan import Job
 from smpgnn.paper.experiments.records import BySize
 from smpgnn.paper.experiments.table import Table
-from smpgnn.training.evaluation import evaluate_store
-from smpgnn.training.loader import BatchLoader
+from smpgnn.paper.experiments.tables import TABLES
+from smpgnn.training.evaluation import evaluate_store, outputs_of
 from smpgnn.training.metrics import LogMSEBySize
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.saved import pick_device
-from smpgnn.training.steps import EvaluationStep
 from smpgnn.training.train import Result
-
-
-@dataclass(frozen=True)
-class Score:
-    """The value of a cell on the test data and on the validation data.
-
-    `by_size` has values on larger graphs, too, if they were measured.
-    """
-
-    test: float
-    validation: float
-    by_size: BySize | None = None
 
 
 def scale_of(table: Table) -> float:
@@ -35,33 +24,32 @@ def scale_of(table: Table) -> float:
     return 100.0 if table.measure in ("accuracy", "sizes") else 1.0
 
 
-def measure(
-    table: Table,
-    training: str,
-    options: TrainOptions,
-    prepared: Prepared,
-    result: Result,
-    samples: int | None = None,
-) -> dict[str, Score]:
-    """The score of each cell by name; `samples` is the number of test graphs of a reduced run."""
-    cells = [cell.name for cell in table.training(training).cells]
+def measure(job: Job, prepared: Prepared, result: Result) -> dict[str, dict[str, Any]]:
+    """What the records of the cells say, by the name of the cell.
+
+    `value` and `validation`; `by_size`, the values on larger graphs, if the table asks for them.
+    """
+    table, options = TABLES[job.table], job.options
+    cells = [cell.name for cell in table.training(job.training).cells]
     if table.measure.startswith("targets"):
-        by_size = table.measure == "targets by size"
-        return dict(zip(cells, _targets(options, prepared, result, by_size, samples), strict=True))
+        targets = _targets(options, prepared, result)
+        if table.measure == "targets by size":
+            samples = job.request.reduction.samples
+            targets = _by_size(targets, options, prepared, result, samples)
+        return dict(zip(cells, targets, strict=True))
     monitor, scale = result.saved.task.monitor, scale_of(table)
     values = [result.test[monitor]]
     if table.measure == "sizes":
         values.insert(0, _at_training_size(options, result))
+    validation = scale * result.validation[monitor]
     return {
-        cell: Score(scale * value, scale * result.validation[monitor])
+        cell: {"value": scale * value, "validation": validation}
         for cell, value in zip(cells, values, strict=True)
     }
 
 
 def _at_training_size(options: TrainOptions, result: Result) -> float:
     """Accuracy on the test graphs of the size of the training graphs."""
-    from smpgnn.data.cycles import cycle_splits
-
     assert isinstance(options, CyclesOptions)
     near = cycle_splits(
         options.k,
@@ -79,43 +67,42 @@ def _at_training_size(options: TrainOptions, result: Result) -> float:
     return found[saved.task.monitor]
 
 
-def _targets(
-    options: TrainOptions, prepared: Prepared, result: Result, by_size: bool, samples: int | None
-) -> list[Score]:
+def _targets(options: TrainOptions, prepared: Prepared, result: Result) -> list[dict[str, Any]]:
     """log10 MSE: the mean of the six targets, then each of them."""
-    network, splits = result.saved.network, prepared.splits
-    test, validation = (_by_target(network, part, options) for part in (splits.test, splits.val))
-    if not by_size:
-        return [Score(*values) for values in zip(test, validation, strict=True)]
+    parts = (prepared.splits.test, prepared.splits.val)
+    columns = (_by_target(result.saved.network, part, options) for part in parts)
+    return [{"value": v, "validation": w} for v, w in zip(*columns, strict=True)]
+
+
+def _by_size(
+    targets: list[dict[str, Any]],
+    options: TrainOptions,
+    prepared: Prepared,
+    result: Result,
+    samples: int | None,
+) -> list[dict[str, Any]]:
+    """The same with values on larger graphs; in a reduced run, `samples` of five sizes together."""
     assert isinstance(options, PropertiesOptions)
-    sizes, values = splits.test.num_nodes, [test]
-    least, most = [int(sizes.min())], [int(sizes.max())]
-    for name, store in _larger(options.connected, samples).items():
-        low, high = name.split("-")
-        least.append(int(low))
-        most.append(int(high))
-        values.append(_by_target(network, store, options))
-    return [
-        Score(first, held_out, BySize(tuple(least), tuple(most), tuple(column)))
-        for first, held_out, column in zip(test, validation, zip(*values, strict=True), strict=True)
-    ]
-
-
-def _larger(connected: str, samples: int | None) -> dict[str, GraphStore]:
-    """Test graphs larger than those of training; in a reduced run, `samples` per five sizes."""
-    from smpgnn.data.properties import extrapolation_splits
-
     number = {} if samples is None else {"graphs_per_size": max(1, samples // 5)}
-    return extrapolation_splits(connected=cast(Any, connected), **number).larger
+    larger = extrapolation_splits(connected=cast(Any, options.connected), **number).larger
+    ranges = [name.split("-") for name in larger]
+    sizes = prepared.splits.test.num_nodes
+    least = (int(sizes.min()), *(int(low) for low, _ in ranges))
+    most = (int(sizes.max()), *(int(high) for _, high in ranges))
+    columns = [_by_target(result.saved.network, store, options) for store in larger.values()]
+    return [
+        {**one, "by_size": BySize(least, most, (one["value"], *values))}
+        for one, values in zip(targets, zip(*columns, strict=True), strict=True)
+    ]
 
 
 def _by_target(network: Any, store: GraphStore, options: TrainOptions) -> list[float]:
     """log10 MSE: the mean of the six targets, then each of them."""
     device = pick_device(options.device)
     metric = LogMSEBySize().to(device)
-    step = EvaluationStep(network.to(device).eval(), store.to(device), options.batch_size)
-    for indices in BatchLoader(store, options.batch_size, batch_rows=options.batch_rows):
-        (nodes, graphs), batch = step(indices)
+    for (nodes, graphs), batch in outputs_of(
+        network, store, options.batch_size, device, options.batch_rows
+    ):
         metric.update(nodes.float(), graphs.float(), batch)
     values: list[float] = metric.by_target().tolist()
     return [sum(values) / len(values), *values]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,23 @@ from smpgnn.errors import InputError
 from smpgnn.files import file_name
 from smpgnn.paper.experiments.protocol import (
     CHOSEN,
-    PROTOCOLS,
-    Protocol,
     Reduction,
     run_options,
     same_settings,
+    search_of,
     settings_of,
 )
 from smpgnn.paper.experiments.records import (
     Choice,
+    Record,
     choice_path,
     read_choice,
     read_record,
     record_path,
+    write_record,
 )
 from smpgnn.paper.experiments.search import settings_hash, trial_options
-from smpgnn.paper.experiments.table import Cell, Row, Selection, Table, Training, pick
+from smpgnn.paper.experiments.table import Row, Table, Training, pick
 from smpgnn.paper.experiments.tables import TABLES, find_table
 from smpgnn.training.side_by_side import epochs_done
 
@@ -60,7 +61,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Job:
-    """One training: a trial of a candidate, or the final training that yields cells."""
+    """One training: a trial of a candidate, or the final training that yields cells.
+
+    `pilot` is the search that it belongs to. A final training lacks its rate as long as there is no
+    `choice`; it is `answered` if its cells have records.
+    """
 
     request: Request
     table: str
@@ -68,7 +73,14 @@ class Job:
     training: str
     options: TrainOptions
     trial: bool = False
+    pilot: PilotKey | None = None
     choice: Choice | None = None
+    answered: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether its learning rate is known."""
+        return self.trial or self.pilot is None or self.choice is not None
 
     @property
     def label(self) -> str:
@@ -85,22 +97,29 @@ class Job:
         """Epochs in the run folder."""
         return epochs_done(self.folder)
 
-    def origin(self, cell: Cell) -> dict[str, Any]:
-        """What the record of a cell contains about this job."""
-        request = self.request
-        return {
-            "table": self.table,
-            "row": self.row,
-            "cell": cell.value,
-            "seed": self.options.seed,
-            "protocol": request.protocol,
-            "reduced": request.reduced,
-            "metric": TABLES[self.table].metric,
-            "jobs": request.jobs,
-            "samples": request.reduction.samples,
-            "config": settings_of(self.options),
-            "search": self.choice,
-        }
+    def write(self, found: Mapping[str, Mapping[str, Any]], **shared: Any) -> str:
+        """Write a record for each cell, and return the values as text."""
+        request, table, shown = self.request, TABLES[self.table], []
+        for cell in table.training(self.training).cells:
+            record = Record(
+                table=self.table,
+                row=self.row,
+                cell=cell.value,
+                seed=self.options.seed,
+                protocol=request.protocol,
+                reduced=request.reduced,
+                metric=table.metric,
+                jobs=request.jobs,
+                samples=request.reduction.samples,
+                config=settings_of(self.options),
+                search=self.choice,
+                **found[cell.name],
+                **shared,
+            )
+            write_record(request.results, record)
+            of = f" of {record.pairs.count}" if record.pairs else ""
+            shown.append(f"{cell.name}: {record.value:.{table.digits}f}{of}")
+        return ", ".join(shown)
 
     def chosen(self, choice: Choice) -> Job:
         """The job with the chosen rate and readout."""
@@ -136,24 +155,15 @@ class Pilot:
 
 
 @dataclass(frozen=True)
-class Final:
-    """A training that yields cells; `job` lacks its rate as long as `pilot` has no choice."""
-
-    job: Job
-    answered: bool
-    pilot: PilotKey | None
-
-
-@dataclass(frozen=True)
 class Plan:
     """All trainings of some requests, and the searches that they wait for."""
 
-    finals: tuple[Final, ...]
+    finals: tuple[Job, ...]
     pilots: tuple[Pilot, ...]
     work_dir: str
 
     @property
-    def open(self) -> tuple[Final, ...]:
+    def open(self) -> tuple[Job, ...]:
         return tuple(final for final in self.finals if not final.answered)
 
     @property
@@ -164,24 +174,20 @@ class Plan:
 
 def make_plan(requests: list[Request]) -> Plan:
     """The plan for several requests, each training once."""
-    finals: dict[tuple[str, str, str, int], Final] = {}
+    finals: dict[tuple[str, str, str, int], Job] = {}
     pilots: dict[PilotKey, Pilot] = {}
     for request in requests:
-        for final, pilot in _finals(request):
-            job = final.job
-            finals.setdefault((job.table, job.row, job.training, job.options.seed), final)
-            if pilot is not None and not final.answered:
+        for job, pilot in _finals(request):
+            finals.setdefault((job.table, job.row, job.training, job.options.seed), job)
+            if pilot is not None and not job.answered:
                 pilots.setdefault(pilot.key, pilot)
     return Plan(tuple(finals.values()), tuple(pilots.values()), requests[0].work_dir)
 
 
-def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
-    found = find_table(request.table)
-    table = TABLES[found.table] if isinstance(found, Selection) else found
-    known_rows = found.rows if isinstance(found, Selection) else [row.name for row in table.rows]
-    known_cells = found.cells if isinstance(found, Selection) else [c.name for c in table.cells]
-    cells = set(pick(request.cells, known_cells, "--cells"))
-    rows = pick(request.rows, known_rows, "--rows")
+def _finals(request: Request) -> Iterator[tuple[Job, Pilot | None]]:
+    table = find_table(request.table)
+    cells = set(pick(request.cells, [cell.name for cell in table.cells], "--cells"))
+    rows = pick(request.rows, [row.name for row in table.rows], "--rows")
     homes = {row: TABLES[table.row(row).of or table.name] for row in rows}
     protocols = {home.name: _protocol(request, home) for home in homes.values()}
     planners = [
@@ -196,14 +202,14 @@ def _finals(request: Request) -> Iterator[tuple[Final, Pilot | None]]:
                     yield planner.final(training.name, wanted, seed)
 
 
-def _protocol(request: Request, table: Table) -> Protocol:
+def _protocol(request: Request, table: Table) -> str:
     """The protocol of a request, which all full records of a table must share."""
-    protocol = PROTOCOLS[table.protocol or request.protocol]
+    protocol = table.protocol or request.protocol
     if request.reduced:
         return protocol
     for path in sorted((Path(request.results) / table.name).glob("*/*-seed*.json")):
         record = read_record(path)
-        if not record.reduced and record.protocol != protocol.name:
+        if not record.reduced and record.protocol != protocol:
             raise InputError(
                 f"{path}: is of protocol '{record.protocol}', and all rows of a table share one: "
                 f"use --protocol {record.protocol}, or another --results."
@@ -214,24 +220,25 @@ def _protocol(request: Request, table: Table) -> Protocol:
 class _RowPlanner:
     """The trainings of one row in the table that trains it."""
 
-    def __init__(self, request: Request, table: Table, row: Row, protocol: Protocol) -> None:
-        self.request = replace(request, protocol=protocol.name)
+    def __init__(self, request: Request, table: Table, row: Row, protocol: str) -> None:
+        self.request = replace(request, protocol=protocol)
         self.table, self.row, self.protocol = table, row, protocol
         self.seeds = request.seeds or row.seeds or table.seeds
         searches = request.search and "lr" not in request.reduction.settings
-        self.search = protocol.search.get(table.name) if searches else None
+        self.search = search_of(table, protocol) if searches else None
 
-    def final(self, name: str, cells: list[str], seed: int) -> tuple[Final, Pilot | None]:
+    def final(self, name: str, cells: list[str], seed: int) -> tuple[Job, Pilot | None]:
         training = self.table.training(name)
         job, pilot = self._job(training, seed), self._pilot(training)
-        if pilot is not None and pilot.choice is not None:
-            job = job.chosen(pilot.choice)
+        if pilot is not None:
+            job = replace(job, pilot=pilot.key)
+            job = job if pilot.choice is None else job.chosen(pilot.choice)
         paths = [
             record_path(self.request.results, self.table.name, self.row.name, cell, seed)
             for cell in cells
         ]
         answered = [path.exists() and self._answers(path, job) for path in paths]
-        return Final(job, all(answered), None if pilot is None else pilot.key), pilot
+        return replace(job, answered=all(answered)), pilot
 
     def _job(self, training: Training, seed: int) -> Job:
         request = self.request
@@ -245,15 +252,15 @@ class _RowPlanner:
         if self.search is None:
             return None
         at = self.table.training(training.pilot)
-        base = self._job(at, 0)
+        key = self.table.name, self.row.name, at.name
+        base = replace(self._job(at, 0), trial=True, pilot=key)
         jobs = tuple(
-            replace(base, options=options, trial=True).placed()
+            replace(base, options=options).placed()
             for options in trial_options(base.options, self.search, self.row)
         )
-        key = self.table.name, self.row.name, at.name
         choice = read_choice(choice_path(self.request.results, *key, self.request.reduced))
         if choice is not None and not (
-            choice.protocol == self.protocol.name
+            choice.protocol == self.protocol
             and choice.rule == self.search.rule
             and [(trial.lr, trial.readout) for trial in choice.trials]
             == [(job.options.lr, job.options.network.readout) for job in jobs]
@@ -268,7 +275,7 @@ class _RowPlanner:
         without = () if self.search is None else CHOSEN
         if (
             (record.protocol, record.reduced, record.samples)
-            == (self.protocol.name, request.reduced, request.reduction.samples)
+            == (self.protocol, request.reduced, request.reduction.samples)
             and (record.search is None) == (self.search is None)
             and same_settings(record.config, job.options, without)
         ):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +16,11 @@ from typing import Any, TypeVar
 from smpgnn.errors import InputError
 from smpgnn.files import file_name, write_text
 from smpgnn.paper.experiments.paper import column_name
+from smpgnn.paper.json_data import built, plain
 
 FORMAT = 1
 _POINTS = 400  # of a curve; longer ones are thinned
+_WRONG = "is no record of this version of smpgnn: delete it, or train the cell again"
 
 
 @dataclass(frozen=True)
@@ -167,28 +168,15 @@ def write_choice(results: str | Path, choice: Choice) -> None:
 
 def read_record(path: str | Path) -> Record:
     """Read a record; raises `InputError` for any other file."""
-
-    def made(content: dict[str, Any]) -> Record:
-        search, by_size, pairs = (content.get(name) for name in ("search", "by_size", "pairs"))
-        validation = content["validation"]
-        given = {
-            "validation": math.nan if validation is None else validation,
-            "pairs": None if pairs is None else Pairs(**_tuples(pairs)),
-            "curves": Curves(**_columns(content["curves"])),
-            "search": None if search is None else _choice(search),
-            "by_size": None if by_size is None else BySize(**_columns(by_size)),
-        }
-        record = Record(**{**content, **given})
-        if not math.isfinite(record.value):
-            raise ValueError("value is not a number")
-        return record
-
-    return _read(Path(path), Record, made)
+    record = _read(Path(path), Record)
+    if not math.isfinite(record.value):
+        raise InputError(f"{path}: {_WRONG}: value is not a number.")
+    return record
 
 
 def read_choice(path: Path) -> Choice | None:
     """The choice in a file; None if there is no file."""
-    return _read(path, Choice, _choice) if path.exists() else None
+    return _read(path, Choice) if path.exists() else None
 
 
 def read_records(results: str | Path) -> list[Record]:
@@ -199,59 +187,33 @@ def read_records(results: str | Path) -> list[Record]:
     return [read_record(path) for path in sorted(folder.glob("*/*/*-seed*.json"))]
 
 
-def _choice(content: dict[str, Any]) -> Choice:
-    trials = tuple(Trial(**trial) for trial in content["trials"])
-    return Choice(**{**content, "trials": trials})
-
-
-def _columns(content: dict[str, list[Any]]) -> dict[str, Any]:
-    """Lists as tuples, with NaN for null."""
-    return {
-        name: tuple(math.nan if value is None else value for value in values)
-        for name, values in content.items()
-    }
-
-
-def _tuples(content: dict[str, Any]) -> dict[str, Any]:
-    return {n: tuple(value) if isinstance(value, list) else value for n, value in content.items()}
-
-
-def _plain(value: Any) -> Any:
-    """The same with null for numbers that JSON lacks: infinity and NaN."""
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _write(path: Path, content: Record | Choice) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path.parent}: cannot be created: {error.strerror}.") from error
     lines = [
-        f" {json.dumps(name)}: {json.dumps(_plain(value), allow_nan=False)}"
+        f" {json.dumps(name)}: {json.dumps(plain(value), allow_nan=False)}"
         for name, value in {"format": FORMAT, **asdict(content)}.items()
     ]
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def _read(path: Path, kind: type[Kind], make: Callable[[dict[str, Any]], Kind]) -> Kind:
-    wrong = "is no record of this version of smpgnn: delete it, or train the cell again"
+def _read(path: Path, kind: type[Kind]) -> Kind:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}.") from error
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise InputError(f"{path}: {wrong}.")
+        raise InputError(f"{path}: {_WRONG}.")
     needed = {entry.name for entry in fields(kind) if entry.default is MISSING}
     if missing := sorted(needed - set(content)):
-        raise InputError(f"{path}: lacks {', '.join(missing)}: {wrong}.")
+        raise InputError(f"{path}: lacks {', '.join(missing)}: {_WRONG}.")
     try:
-        return make(content)
+        found: Kind = built(kind, content)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: {wrong}: {error}.") from error
+        raise InputError(f"{path}: {_WRONG}: {error}.") from error
+    return found
 
 
 def _short(value: float) -> float:

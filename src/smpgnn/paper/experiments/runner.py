@@ -15,20 +15,38 @@ from smpgnn.paper.experiments.protocol import CHOSEN, settings_of
 from smpgnn.paper.experiments.records import Choice, write_choice
 from smpgnn.paper.experiments.search import best_trial, read_trial
 from smpgnn.paper.experiments.tables import TABLES
-from smpgnn.paper.experiments.worker import Trained, work
 from smpgnn.training.side_by_side import Outcome, Process, cores, end, wait
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result of a job as text.
+
+    With a `choice`, the training has diverged, and all seeds of its row must use that choice.
+    """
+
+    text: str
+    choice: Choice | None = None
+
+
+def work(job: Job) -> Trained:
+    """Train a job in a process of its own, which has set its number of threads before torch."""
+    from smpgnn.paper.experiments.worker import NextRate, perform
+
+    try:
+        return Trained(perform(job))
+    except NextRate as error:
+        return Trained(" ".join(str(error).splitlines()), error.choice)
 
 
 @dataclass
 class Task:
-    """One training and its state; without `ready` it waits for its learning rate.
+    """One training and its state.
 
     If the rate is given up while the training runs, `next` is the job to train instead.
     """
 
     job: Job
-    pilot: PilotKey | None
-    ready: bool = True
     state: str = "waiting"  # waiting, running, done, failed, answered
     text: str = ""
     next: Job | None = None
@@ -45,7 +63,7 @@ class Task:
         if self.state == "waiting":
             before = self.job.epochs_done()
             unfinished = f", epoch {before} of {self.job.options.epochs} reached" if before else ""
-            return ("waiting" if self.ready else "waiting for its learning rate") + unfinished
+            return ("waiting" if self.job.ready else "waiting for its learning rate") + unfinished
         return f"{self.state}: {self.text}" if self.text else self.state
 
 
@@ -82,19 +100,11 @@ class Runner:
         self.deadline = time.monotonic() + 60 * minutes if minutes else None
         self.searches = {pilot.key: pilot for pilot in plan.searches}
         self.trials = [
-            Task(job, key, state="waiting" if read_trial(job.folder) is None else "answered")
-            for key, pilot in self.searches.items()
+            Task(job, "waiting" if read_trial(job.folder) is None else "answered")
+            for pilot in plan.searches
             for job in pilot.trials
         ]
-        self.finals = [
-            Task(
-                final.job,
-                final.pilot,
-                ready=final.pilot not in self.searches,
-                state="answered" if final.answered else "waiting",
-            )
-            for final in plan.finals
-        ]
+        self.finals = [Task(job, "answered" if job.answered else "waiting") for job in plan.finals]
         self.tasks = self.trials + self.finals
 
     @property
@@ -136,7 +146,7 @@ class Runner:
 
     def _start_tasks(self) -> None:
         """Start waiting tasks: first those with finished epochs, then finals, then trials."""
-        waiting = [t for t in self.finals + self.trials if t.state == "waiting" and t.ready]
+        waiting = [t for t in self.finals + self.trials if t.state == "waiting" and t.job.ready]
         waiting.sort(key=lambda task: task.job.epochs_done() == 0)
         for task in waiting[: self.jobs - len(self.running)]:
             job = task.job
@@ -166,28 +176,28 @@ class Runner:
             self.note(f"{task.job.label}: failed: {task.text}")
         elif task.state == "done":
             self.note(f"{task.job.label}: done in {process.seconds:.0f} s: {task.text}")
-        if task.job.trial and task.pilot is not None:
-            self._choose(task.pilot)
+        if task.job.trial and task.job.pilot is not None:
+            self._choose(task.job.pilot)
 
     def _change_rate(self, diverged: Task, choice: Choice) -> None:
         """Train all seeds of a row with another rate, also finished and running ones."""
         for task in self.finals:
-            if task.pilot != diverged.pilot:
+            if task.job.pilot != diverged.job.pilot:
                 continue
             job = task.job.chosen(choice)
             if task.process is not None:
                 task.next = job
                 task.process.process.terminate()
             else:
-                task.job, task.ready, task.state = job, True, "waiting"
+                task.job, task.state = job, "waiting"
 
     def _choose(self, key: PilotKey) -> None:
         """Once all trials of a search have ended, choose, and release the finals."""
-        trials = [task for task in self.trials if task.pilot == key]
+        trials = [task for task in self.trials if task.job.pilot == key]
         if any(task.state in ("waiting", "running") for task in trials):
             return
         pilot = self.searches[key]
-        finals = [task for task in self.finals if task.pilot == key and task.state == "waiting"]
+        finals = [task for task in self.finals if task.job.pilot == key and task.state == "waiting"]
         try:
             if any(task.state == "failed" for task in trials):
                 raise InputError("a trial of its learning rate failed.")
@@ -199,7 +209,7 @@ class Runner:
             return
         self.note(f"{pilot.label}: rate {choice.chosen:g}, {choice.chosen_readout} chosen")
         for task in finals:
-            task.job, task.ready = task.job.chosen(choice), True
+            task.job = task.job.chosen(choice)
 
     def _end(self) -> None:
         """End all processes; their runs can be resumed from their last finished epoch."""
@@ -241,7 +251,7 @@ def _alone(plan: Plan) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     with contextlib.ExitStack() as stack:
-        for table in sorted({final.job.table for final in plan.open}):
+        for table in sorted({job.table for job in plan.open}):
             folder = Path(plan.work_dir) / table
             try:
                 folder.mkdir(parents=True, exist_ok=True)

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 from smpgnn.config.options import TrainOptions
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
-from smpgnn.paper.experiments.protocol import Search, settings_of
+from smpgnn.paper.experiments.protocol import settings_of
 from smpgnn.paper.experiments.records import Choice, Trial
-from smpgnn.paper.experiments.table import Row
+from smpgnn.paper.experiments.table import Row, Search
+from smpgnn.paper.json_data import read_json
 
 if TYPE_CHECKING:
     from smpgnn.data.base import Splits
@@ -96,13 +97,10 @@ def write_trial(folder: Path, trial: Trial) -> None:
 
 def read_trial(folder: Path) -> Trial | None:
     """The result of a trial; None if it has not ended."""
-    path = folder / "trial.json"
-    if not path.exists():
-        return None
-    try:
-        return Trial(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: cannot be read: delete its folder to try it again.") from error
+    trial: Trial | None = read_json(
+        folder / "trial.json", Trial, "delete its folder to try it again"
+    )
+    return trial
 
 
 def settings_hash(options: TrainOptions, *more: object) -> str:

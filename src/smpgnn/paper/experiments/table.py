@@ -13,10 +13,18 @@ from smpgnn.paper.experiments.paper import column_name
 
 @dataclass(frozen=True)
 class Cell:
-    """One column of a table; `value` is its name in the data of the paper."""
+    """One column of a table; `value` is its name in the data of the paper.
+
+    Columns of one `group` stand side by side.
+    """
 
     value: Any
-    label: str
+    head: str
+    group: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.group}, {self.head}" if self.group else self.head
 
     @property
     def name(self) -> str:
@@ -28,22 +36,16 @@ class Row:
     """One method: its network and its own settings.
 
     `of` names another table that has the same row: it is trained there and shown in both. `seeds`
-    are in place of those of the table.
+    are in place of those of the table. `after_test` says why it was chosen when test values were
+    known, if it was.
     """
 
     name: str
-    model: str
+    model: str = "smp"
     settings: dict[str, Any] = field(default_factory=dict)
     of: str = ""
     seeds: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Published:
-    """Numbers that others have published for a method, by the names of the cells."""
-
-    name: str
-    values: dict[str, float]
+    after_test: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,17 +59,41 @@ class Training:
     cells: tuple[Cell, ...]
     settings: dict[str, Any]
     pilot: str
+    modern: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The columns that it yields."""
+        if len(self.cells) == 1:
+            return self.cells[0].label
+        heads = {cell.head for cell in self.cells}
+        return heads.pop() if len(heads) == 1 else "all columns"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Rates to try, and the share of the epochs of each trial.
+
+    With `readouts`, each rate is tried with each of them, except for rows with a readout of their
+    own.
+    """
+
+    rates: tuple[float, ...]
+    share: float = 0.2
+    readouts: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """The rule as text, as in the records."""
+        return (
+            "best value on held-back training graphs (two of twenty) after "
+            f"{self.share:.0%} of the epochs, seed 0"
+        )
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table. `measure` is how to measure its cells, `digits` the decimals that it shows.
-
-    If a protocol has no settings for a table, those of the table `like` apply. `ours` is the row
-    that stands for SMP in summaries, '' if the rows are parts of one method. `protocol` is the only
-    one that the table is trained with, '' if the request decides. `seeds` are trained unless the
-    request names others. `published` rows are shown below ours.
-    """
+    """One table, as tables.yaml describes it."""
 
     name: str
     title: str
@@ -78,12 +104,14 @@ class Table:
     digits: int
     rows: tuple[Row, ...]
     trainings: tuple[Training, ...]
+    modern: dict[str, Any]
+    search: Search | None = None
     note: str = ""
-    like: str = ""
+    after_test: str = ""
     ours: str = "SMP"
     protocol: str = ""
     seeds: tuple[int, ...] = (0, 1, 2)
-    published: tuple[Published, ...] = ()
+    published: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -98,17 +126,6 @@ class Table:
 
     def training(self, name: str) -> Training:
         return next(training for training in self.trainings if training.name == name)
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Some rows and cells of a table for a figure."""
-
-    name: str
-    title: str
-    table: str
-    rows: tuple[str, ...]
-    cells: tuple[str, ...]
 
 
 def pick(wanted: Iterable[str], known: Iterable[str], what: str) -> list[str]:

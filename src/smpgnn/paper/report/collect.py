@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from smpgnn.errors import InputError
 from smpgnn.paper.experiments.paper import PaperTable, paper_tables
 from smpgnn.paper.experiments.protocol import PROTOCOLS
 from smpgnn.paper.experiments.records import BySize, Choice, Record, read_records
-from smpgnn.paper.experiments.table import Cell, Published, Row, Selection, Table, Training
+from smpgnn.paper.experiments.table import Cell, Row, Table
 from smpgnn.paper.experiments.tables import SELECTIONS, TABLES
 from smpgnn.paper.report.benchmarks import Scaling, Timings, read_benchmarks
-from smpgnn.paper.report.columns import Group, column_groups
+
+Reduce = Callable[[Sequence[float]], float]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class Summary:
     @property
     def mean(self) -> float | None:
         return statistics.fmean(r.value for r in self.records) if self.records else None
+
+    @property
+    def validation(self) -> float | None:
+        """The mean on validation data; None if there are none."""
+        values = [record.validation for record in self.records]
+        return None if not values or any(map(math.isnan, values)) else statistics.fmean(values)
 
     @property
     def spread(self) -> float | None:
@@ -56,6 +65,14 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Best:
+    """A row and its mean."""
+
+    row: str
+    mean: float
+
+
+@dataclass(frozen=True)
 class Runs:
     """The runs of one training of one row; `label` describes the columns it was trained for."""
 
@@ -64,34 +81,27 @@ class Runs:
     records: tuple[Record, ...]
 
 
-def training_label(table: Table, training: Training) -> str:
-    """The columns that a training answers."""
-    if table.measure == "sizes":
-        return f"k={training.name}"
-    if len(training.cells) == 1:
-        return training.cells[0].label
-    return "all columns" if len(table.trainings) == 1 else f"{len(training.cells)} columns"
-
-
 @dataclass(frozen=True)
 class TableReport:
     """One table and its records. Reduced runs are never compared with the paper."""
 
     table: Table
-    paper: PaperTable | None
     records: tuple[Record, ...]
     reduced: bool
 
+    @property
+    def paper(self) -> PaperTable | None:
+        return None if self.reduced else paper_tables().get(self.table.name)
+
     def summary(self, row: str, cell: str) -> Summary:
         found = tuple(r for r in self.records if r.row == row and r.cell_name == cell)
-        number = None if self.paper is None or self.reduced else self.paper.figure(row, cell)
-        return Summary(found, number)
+        return Summary(found, self.paper.figure(row, cell) if self.paper else None)
 
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows to show: those with a record and those in the paper."""
-        printed = () if self.paper is None or self.reduced else self.paper.rows
-        return tuple(r for r in self.table.rows if r.name in self._trained or r.name in printed)
+        shown = {record.row for record in self.records} | set(self.paper.rows if self.paper else ())
+        return tuple(row for row in self.table.rows if row.name in shown)
 
     @property
     def own_rows(self) -> tuple[Row, ...]:
@@ -101,12 +111,29 @@ class TableReport:
     @property
     def missing(self) -> tuple[str, ...]:
         """The names of the rows without a record."""
-        return tuple(row.name for row in self.table.rows if row.name not in self._trained)
+        trained = {record.row for record in self.records}
+        return tuple(row.name for row in self.table.rows if row.name not in trained)
 
     @property
-    def published(self) -> tuple[Published, ...]:
+    def published(self) -> dict[str, dict[str, float]]:
         """What others have published, beside full runs only."""
-        return () if self.reduced else self.table.published
+        return {} if self.reduced else self.table.published
+
+    @property
+    def after_test(self) -> dict[str, str]:
+        """The rows that were chosen when test values were known, and why."""
+        homes = {row.name: TABLES[row.of].row(row.name) if row.of else row for row in self.rows}
+        reasons = {name: row.after_test or self.table.after_test for name, row in homes.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def mark(self, row: str) -> str:
+        """A dagger after the name of such a row."""
+        return " †" if row in self.after_test else ""
+
+    @property
+    def validated(self) -> bool:
+        """Whether there are validation values."""
+        return not all(math.isnan(record.validation) for record in self.records)
 
     @property
     def unreliable(self) -> str:
@@ -121,18 +148,16 @@ class TableReport:
         return f"Unreliable pairs: {'; '.join(found)}." if found else ""
 
     @property
-    def _trained(self) -> set[str]:
-        return {record.row for record in self.records}
-
-    @property
     def cells(self) -> tuple[Cell, ...]:
         """The columns to show: all of them, or for reduced runs those with a record."""
         there = {record.cell_name for record in self.records}
         return tuple(cell for cell in self.table.cells if cell.name in there or not self.reduced)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
-        return column_groups(self.cells)
+    def groups(self) -> list[tuple[str, tuple[Cell, ...]]]:
+        """The columns of each group, or all under '' if every group has one column."""
+        found = [(name, tuple(cells)) for name, cells in groupby(self.cells, lambda c: c.group)]
+        return found if len(found) < len(self.cells) else [("", self.cells)]
 
     def sizes(self, cell: str) -> list[str]:
         """The ranges of graph sizes that a column has values for: '15–19'."""
@@ -141,13 +166,28 @@ class TableReport:
                 return [f"{low}–{high}" for low, high in zip(one.least, one.most, strict=True)]
         return []
 
+    def over(
+        self, row: str, cells: Sequence[str], reduce: Reduce = statistics.fmean, what: str = "mean"
+    ) -> float | None:
+        """One number of a row for several cells; None if one is missing."""
+        values = [getattr(self.summary(row, cell), what) for cell in cells]
+        return None if not values or None in values else reduce(values)
+
+    def best_of(
+        self, rows: Iterable[str], cells: Sequence[str], reduce: Reduce = statistics.fmean
+    ) -> Best | None:
+        """The best of the rows that have all these cells."""
+        found = [
+            Best(row, mean) for row in rows if (mean := self.over(row, cells, reduce)) is not None
+        ]
+        choose = max if self.table.larger_is_better else min
+        return choose(found, key=lambda best: best.mean, default=None)
+
     def best(self, cell: str) -> float | None:
         """The best mean of a column; None with fewer than two means."""
-        means = [self.summary(row.name, cell).mean for row in self.table.rows]
-        known = [mean for mean in means if mean is not None]
-        if len(known) < 2:
-            return None
-        return max(known) if self.table.larger_is_better else min(known)
+        rows = [row.name for row in self.table.rows if self.summary(row.name, cell).records]
+        found = self.best_of(rows, [cell])
+        return found.mean if found and len(rows) > 1 else None
 
     @property
     def protocols(self) -> list[str]:
@@ -157,7 +197,7 @@ class TableReport:
     def trainings(self) -> list[Runs]:
         """The trainings that have been run."""
         return [
-            Runs(row.name, training_label(self.table, training), records)
+            Runs(row.name, training.label, records)
             for row in self.table.rows
             for training in self.table.trainings
             if (records := self.summary(row.name, training.cells[0].name).records)
@@ -180,47 +220,20 @@ class TableReport:
         return any(len({trial.readout for trial in c.trials}) > 1 for c in self.choices)
 
     @property
-    def training_labels(self) -> dict[str, str]:
-        return {one.name: training_label(self.table, one) for one in self.table.trainings}
-
-    @property
-    def shared_settings(self) -> dict[str, Any]:
-        """The settings that all runs have in common."""
+    def settings(self) -> tuple[dict[str, Any], list[str]]:
+        """The settings that all runs have in common, and the names of the others."""
         first, *others = [record.config for record in self.runs]
-        return {
+        shared = {
             name: value
             for name, value in first.items()
             if all(other.get(name) == value for other in others)
         }
-
-    @property
-    def own_settings(self) -> list[str]:
-        """The names of the other settings."""
-        shared = self.shared_settings
-        return [name for name in self.runs[0].config if name not in shared]
+        return shared, [name for name in first if name not in shared]
 
     @property
     def versions(self) -> list[str]:
         """The names of the packages whose versions the runs state."""
         return list(dict.fromkeys(name for record in self.runs for name in record.versions))
-
-
-@dataclass(frozen=True)
-class LossReport:
-    """A figure of training losses and the table that holds its records."""
-
-    selection: Selection
-    report: TableReport
-
-    @property
-    def heads(self) -> list[str]:
-        labels = {cell.name: cell.label for cell in self.report.table.cells}
-        return [labels[cell] for cell in self.selection.cells]
-
-    @property
-    def has_records(self) -> bool:
-        rows, cells = self.selection.rows, self.selection.cells
-        return any(self.report.summary(row, cell).records for row in rows for cell in cells)
 
 
 @dataclass(frozen=True)
@@ -230,8 +243,8 @@ class Report:
     records: tuple[Record, ...]
     tables: tuple[TableReport, ...]
     reduced: tuple[TableReport, ...]
-    scaling: tuple[Scaling, ...]
-    timings: tuple[Timings, ...]
+    scaling: list[Scaling]
+    timings: list[Timings]
 
     @property
     def full(self) -> list[Record]:
@@ -258,17 +271,17 @@ class Report:
         return tuple(table for table in self.tables if table.paper is None and not table.records)
 
     @property
-    def losses(self) -> list[LossReport]:
+    def losses(self) -> list[TableReport]:
         """The figures of training losses that have records."""
-        tables = {table.table.name: table for table in self.tables}
-        found = (LossReport(one, tables[one.table]) for one in SELECTIONS.values())
-        return [losses for losses in found if losses.has_records]
+        homes = {report.table.name: report for report in self.tables}
+        found = [replace(homes[one.rows[0].of], table=one) for one in SELECTIONS.values()]
+        return [report for report in found if report.trainings]
 
     @property
     def protocol_texts(self) -> list[str]:
         """One sentence for each protocol of the records."""
         names = sorted({record.protocol for record in self.records} & set(PROTOCOLS))
-        return [f"Protocol {name}: {PROTOCOLS[name].text}." for name in names]
+        return [f"Protocol {name}: {PROTOCOLS[name]}." for name in names]
 
 
 def collect(results: str | Path) -> Report:
@@ -276,32 +289,31 @@ def collect(results: str | Path) -> Report:
     records = tuple(read_records(results))
     for record in records:
         _check_names(record)
+    full, reduced = (
+        tuple(
+            TableReport(table, _records_of(table, records, small), small)
+            for table in TABLES.values()
+        )
+        for small in (False, True)
+    )
     scaling, timings = read_benchmarks(Path(results) / "benchmarks")
-    return Report(
-        records=records,
-        tables=_tables((r for r in records if not r.reduced), reduced=False),
-        reduced=tuple(t for t in _tables((r for r in records if r.reduced), True) if t.records),
-        scaling=tuple(scaling),
-        timings=tuple(timings),
-    )
+    return Report(records, full, tuple(t for t in reduced if t.records), scaling, timings)
 
 
-def _tables(records: Iterable[Record], reduced: bool) -> tuple[TableReport, ...]:
-    paper, records = paper_tables(), tuple(records)
-    return tuple(
-        TableReport(table, paper.get(name), _records_of(table, records), reduced)
-        for name, table in TABLES.items()
-    )
-
-
-def _records_of(table: Table, records: tuple[Record, ...]) -> tuple[Record, ...]:
+def _records_of(table: Table, records: Iterable[Record], reduced: bool) -> tuple[Record, ...]:
     """The records of a table, with those of rows that it borrows from another table.
 
     A table with borrowed rows only counts as not trained.
     """
     homes = {(row.of or table.name, row.name) for row in table.rows}
     cells = {cell.name for cell in table.cells}
-    found = [r for r in records if (r.table, r.row) in homes and r.cell_name in cells]
+    found = [
+        record
+        for record in records
+        if (record.table, record.row) in homes
+        and record.cell_name in cells
+        and record.reduced == reduced
+    ]
     if not any(record.table == table.name for record in found):
         return ()
     return tuple(replace(record, table=table.name) for record in found)

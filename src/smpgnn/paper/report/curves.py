@@ -10,7 +10,7 @@ from smpgnn.pages.charts import COLOURS, LOOKS, Chart, Series
 from smpgnn.paper.experiments.records import Record
 from smpgnn.paper.experiments.tables import TABLES
 from smpgnn.paper.report.benchmarks import Scaling
-from smpgnn.paper.report.collect import LossReport, Report, TableReport, training_label
+from smpgnn.paper.report.collect import Report, TableReport
 
 SIZE_UNIT = "log10 MSE"
 EXTRAPOLATION = "extrapolation.svg"
@@ -42,22 +42,20 @@ def validation_charts(report: TableReport) -> list[Chart]:
     table = report.table
     unit = "accuracy (%)" if table.larger_is_better else table.metric.removeprefix("test ")
     unit = {"log10 test MSE, lower is better": "log10 MSE"}.get(unit, unit)
-    charts = []
+    charts, rows = [], [row.name for row in table.rows]
     for training in table.trainings:
-        rows, cell = [row.name for row in table.rows], training.cells[0].name
-        series = _curves(report, rows, cell, "validation")
-        label = training_label(table, training)
-        charts.append(Chart(label, "epoch", f"validation {unit}", series))
+        series = _curves(report, rows, training.cells[0].name, "validation")
+        charts.append(Chart(training.label, "epoch", f"validation {unit}", series))
     return _with_data(charts)
 
 
-def loss_charts(losses: LossReport) -> dict[str, Chart]:
+def loss_charts(report: TableReport) -> dict[str, Chart]:
     """The training losses of a selection, one chart per cell, by file name."""
-    charts = {}
-    for cell, head in zip(losses.selection.cells, losses.heads, strict=True):
-        series = _curves(losses.report, losses.selection.rows, cell, "train_loss")
-        chart = Chart(head, "epoch", "training NLL (nat)", series, log_y=True)
-        charts[f"loss-{file_name(cell)}.svg"] = chart
+    charts, rows = {}, [row.name for row in report.table.rows]
+    for cell in report.cells:
+        series = _curves(report, rows, cell.name, "train_loss")
+        chart = Chart(cell.label, "epoch", "training NLL (nat)", series, log_y=True)
+        charts[f"loss-{file_name(cell.name)}.svg"] = chart
     return {name: chart for name, chart in charts.items() if chart.drawable}
 
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from smpgnn.paper.experiments.table import Cell
-from smpgnn.paper.report.collect import Report, TableReport
-
-
-@dataclass(frozen=True)
-class Best:
-    """A row and its mean."""
-
-    row: str
-    mean: float
+from smpgnn.paper.report.collect import Best, Report, TableReport
 
 
 @dataclass(frozen=True)
@@ -64,34 +55,21 @@ def overview(report: Report) -> list[Line]:
 def _groups(table: TableReport) -> list[tuple[str, tuple[Cell, ...]]]:
     if len(table.cells) <= 2:
         return [(cell.label, (cell,)) for cell in table.cells]
-    return [(group.name, group.cells) for group in table.groups]
+    return table.groups
 
 
 def _line(table: TableReport, name: str, cells: Sequence[Cell]) -> Line | None:
     ours = table.table.ours
-    there = [cell for cell in cells if table.summary(ours, cell.name).records]
-    mean = _mean([table.summary(ours, cell.name).mean for cell in there])
+    there = [cell.name for cell in cells if table.summary(ours, cell.name).records]
+    mean = table.over(ours, there)
     if mean is None:
         return None
-    others = [
-        Best(row.name, other)
-        for row in table.rows
-        if row.name != ours
-        and (other := _mean([table.summary(row.name, c.name).mean for c in there])) is not None
-    ]
-    sign = 1 if table.table.larger_is_better else -1
     return Line(
         report=table,
         columns=name,
         trained=len(there),
         of=len(cells),
         ours=Best(ours, mean),
-        paper=_mean([table.summary(ours, cell.name).paper for cell in there]),
-        other=max(others, key=lambda best: sign * best.mean, default=None),
+        paper=table.over(ours, there, what="paper"),
+        other=table.best_of((row.name for row in table.rows if row.name != ours), there),
     )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean; None if there are no values or one is missing."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known and len(known) == len(values) else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from smpgnn.pages.environment import environment
 from smpgnn.paper.report import curves, words
-from smpgnn.paper.report.collect import Report
+from smpgnn.paper.report.collect import Report, TableReport
 from smpgnn.paper.report.overview import overview
 
 #: The folder of the charts, relative to the Markdown file.
@@ -43,11 +43,13 @@ def _filled(template: str, report: Report, **values: Any) -> str:
 
 def _sections(report: Report) -> list[Section]:
     """The paper's tables, its figure, tables beyond the paper, costs, and what is not trained."""
-    sections = [Section(t.table.name, t.table.title, "one_table", t) for t in report.of_the_paper]
-    for losses in report.losses:
-        chosen = losses.selection
-        sections.append(Section(chosen.name, chosen.title, "losses", losses))
-    sections += [Section(t.table.name, t.table.title, "one_table", t) for t in report.beyond]
+
+    def section(report: TableReport, kind: str) -> Section:
+        return Section(report.table.name, report.table.title, kind, report)
+
+    sections = [section(table, "one_table") for table in report.of_the_paper]
+    sections += [section(losses, "losses") for losses in report.losses]
+    sections += [section(table, "one_table") for table in report.beyond]
     benchmarks = [*report.scaling, *report.timings]
     others = [
         Section("scaling", "Time and memory by graph size", "benchmarks", benchmarks),

@@ -68,4 +68,16 @@ def missing_text(report: TableReport) -> str:
     return f"Not trained yet: {'; '.join(report.missing)}." if report.missing else ""
 
 
-FILTERS = (signed, mean, span, distinct, formula, plain, seeds_text, missing_text)
+def after_test_texts(report: TableReport) -> list[str]:
+    """A sentence for each reason why rows were chosen when test values were known."""
+    reasons: dict[str, list[str]] = {}
+    for row, reason in report.after_test.items():
+        reasons.setdefault(reason, []).append(row)
+    return [
+        f"† {'All rows' if len(rows) == len(report.rows) else '; '.join(rows)}: "
+        f"chosen when test values were known: {reason}."
+        for reason, rows in reasons.items()
+    ]
+
+
+FILTERS = (signed, mean, span, distinct, formula, plain, seeds_text, missing_text, after_test_texts)

@@ -142,29 +142,26 @@ class _Numbering:
 
     def contexts(self, values: Tensor) -> LocalContext:
         """Shapes: values [n, n, c]."""
-        rows = torch.empty_like(values)
-        rows[self.names.unsqueeze(1), self.names] = values
-        return LocalContext(rows.flatten(0, 1), self.index.layout)
+        return LocalContext(self._renumbered(values, self.names), self.index.layout)
 
     def messages(self, values: Tensor) -> LocalContext:
         """Shapes: values [E, n, c]."""
-        rows = torch.empty_like(values)
-        rows[self.arrival.unsqueeze(1), self.names] = values
-        return LocalContext(rows.flatten(0, 1), self.index.by_edge[0])
+        return LocalContext(self._renumbered(values, self.arrival), self.index.by_edge[0])
 
     def edge_attr(self, values: Tensor) -> Tensor:
         """Shapes: values [E, c]."""
         return torch.empty_like(values).index_copy(0, self.arrival, values)
 
-    def read_contexts(self, found: LocalContext) -> Tensor:
-        """Shapes: returns [n, n, c]."""
-        rows = found.rows.view(len(self.names), len(self.names), -1)
-        return rows[self.names.unsqueeze(1), self.names]
+    def read(self, found: LocalContext) -> Tensor:
+        """Contexts [n, n, c] or messages [E, n, c] in the original numbering."""
+        owners = self.names if found.layout is self.index.layout else self.arrival
+        rows = found.rows.view(len(owners), len(self.names), -1)
+        return rows[owners.unsqueeze(1), self.names]
 
-    def read_messages(self, found: LocalContext) -> Tensor:
-        """Shapes: returns [E, n, c]."""
-        rows = found.rows.view(len(self.arrival), len(self.names), -1)
-        return rows[self.arrival.unsqueeze(1), self.names]
+    def _renumbered(self, values: Tensor, owners: Tensor) -> Tensor:
+        rows = torch.empty_like(values)
+        rows[owners.unsqueeze(1), self.names] = values
+        return rows.flatten(0, 1)
 
 
 def _results(layer: SMPLayer, graph: _Numbering, channels: int, seed: int) -> dict[str, Tensor]:
@@ -185,11 +182,11 @@ def _results(layer: SMPLayer, graph: _Numbering, channels: int, seed: int) -> di
     arrived = layer.aggregate(graph.messages(random(edges, n, sent.num_channels)), index)
     own, messages = (graph.contexts(random(n, n, size)) for size in (width, arrived.num_channels))
     return {
-        "prepare": graph.read_contexts(prepared),
-        "message": graph.read_messages(sent),
-        "aggregation": graph.read_contexts(arrived),
-        "update": graph.read_contexts(layer.update(own, messages, index)),
-        "layer": graph.read_contexts(layer(context, index, y)),
+        "prepare": graph.read(prepared),
+        "message": graph.read(sent),
+        "aggregation": graph.read(arrived),
+        "update": graph.read(layer.update(own, messages, index)),
+        "layer": graph.read(layer(context, index, y)),
     }
 
 

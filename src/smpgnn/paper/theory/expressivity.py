@@ -28,6 +28,7 @@ from smpgnn.contexts.topology import Topology
 from smpgnn.errors import InputError
 from smpgnn.files import write_text
 from smpgnn.models.registry import NetworkSpec
+from smpgnn.paper.json_data import built
 from smpgnn.paper.theory.families import FAMILIES, Family
 from smpgnn.paper.theory.given import OwnNetwork, given_families
 from smpgnn.paper.theory.graphs import topology
@@ -117,15 +118,8 @@ class Report:
     @classmethod
     def read(cls, path: str | Path) -> Report:
         """A report from its JSON file."""
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls(
-            Settings(**content["settings"]),
-            content["networks"],
-            content["bounds"],
-            [Size(**size) for size in content["families"]],
-            [Reference(**reference) for reference in content["references"]],
-            [Count(**count) for count in content["counts"]],
-        )
+        report: Report = built(cls, json.loads(Path(path).read_text(encoding="utf-8")))
+        return report
 
     def write(self, path: str | Path) -> None:
         """The report as JSON."""
@@ -134,7 +128,10 @@ class Report:
 
 def measure(settings: Settings) -> Report:
     """Count the pairs; raises `AssertionError` if a network exceeds the bound of its class."""
-    networks = {model: _description(model, settings) for model in settings.models}
+    networks = {
+        model: {"function": model} if ":" in model else network_spec(model, settings).to_dict()
+        for model in settings.models
+    }
     report = Report(settings, networks, {m: BOUND[m] for m in settings.models if m in BOUND})
     possible = {model: list(REFINEMENTS) for model in settings.models if ":" in model}
     families = {name: FAMILIES[name]() for name in settings.families}
@@ -235,10 +232,6 @@ def network_spec(model: str, settings: Settings) -> NetworkSpec:
         readout=settings.readout,
     )
     return NetworkSpec(graph_outputs=settings.width, options=options)
-
-
-def _description(model: str, settings: Settings) -> dict[str, Any]:
-    return {"function": model} if ":" in model else network_spec(model, settings).to_dict()
 
 
 def _called(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -45,7 +45,7 @@ def regular() -> Family:
     ]
     random = [_random_regular(n, degree) for n in (8, 10, 12, 14) for degree in (3, 4)]
     text = "two regular graphs of equal size and degree"
-    return _of_pairs(text, [*rings, *ladders, *random])
+    return of_pairs(text, [*rings, *ladders, *random])
 
 
 def csl() -> Family:
@@ -75,13 +75,13 @@ def cfi() -> Family:
         nx.circular_ladder_graph(3),
     )
     pairs = [(cfi_graph(base, twisted=False), cfi_graph(base, twisted=True)) for base in bases]
-    return _of_pairs("CFI graphs, straight and twisted, over small base graphs", pairs)
+    return of_pairs("CFI graphs, straight and twisted, over small base graphs", pairs)
 
 
 def strongly_regular() -> Family:
     """The 4×4 rook's graph and the Shrikhande graph: strongly regular, both (16, 6, 2, 2)."""
     text = "strongly regular graphs (16, 6, 2, 2): the 4×4 rook's graph and Shrikhande's"
-    return _of_pairs(text, [(rook(), shrikhande())])
+    return of_pairs(text, [(rook(), shrikhande())])
 
 
 def atlas() -> Family:
@@ -137,6 +137,7 @@ def _random_regular(n: int, degree: int) -> tuple[nx.Graph, nx.Graph]:
     return first, second
 
 
-def _of_pairs(text: str, pairs: Sequence[tuple[nx.Graph, nx.Graph]]) -> Family:
+def of_pairs(text: str, pairs: Iterable[tuple[nx.Graph, nx.Graph]]) -> Family:
+    """Single pairs as a family."""
     graphs = tuple(nx.convert_node_labels_to_integers(graph) for pair in pairs for graph in pair)
-    return Family(text, graphs, tuple((2 * k, 2 * k + 1) for k in range(len(pairs))))
+    return Family(text, graphs, tuple((k, k + 1) for k in range(0, len(graphs), 2)))

@@ -9,18 +9,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import torch
 from torch import Tensor, nn
 
 from smpgnn.contexts.topology import Topology
-from smpgnn.data.brec import GraphPair, read_pairs
+from smpgnn.data.brec import read_pairs
 from smpgnn.errors import InputError, shown
-from smpgnn.paper.theory.families import FAMILIES, Family
+from smpgnn.paper.theory.families import FAMILIES, Family, of_pairs
 
 
 def given_families(paths: Sequence[str]) -> dict[str, Family]:
     """The pairs of graph6 files and of tables like BREC's, by category."""
-    found = defaultdict[str, list[GraphPair]](list)
+    found = defaultdict[str, list[tuple[nx.Graph, nx.Graph]]](list)
     for path in paths:
         for pair in read_pairs(path):
             if pair.category in FAMILIES:
@@ -28,14 +29,8 @@ def given_families(paths: Sequence[str]) -> dict[str, Family]:
                     f"{path}: '{pair.category}' is the name of a family of smpgnn: rename the "
                     "file or the category."
                 )
-            found[pair.category].append(pair)
-    return {name: family(pairs) for name, pairs in found.items()}
-
-
-def family(pairs: Sequence[GraphPair]) -> Family:
-    """Pairs of one category as a family."""
-    graphs = tuple(graph for pair in pairs for graph in (pair.first, pair.second))
-    return Family("given pairs", graphs, tuple((2 * k, 2 * k + 1) for k in range(len(pairs))))
+            found[pair.category].append((pair.first, pair.second))
+    return {name: of_pairs("given pairs", pairs) for name, pairs in found.items()}
 
 
 class OwnNetwork:

@@ -6,7 +6,7 @@ c(i, j) is the colour of row j of the context of node i, c(i; j, k) that of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import networkx as nx
@@ -14,24 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 
-from smpgnn.paper.theory.refinement import Multisets, Refinement, Rows
-
-Index = NDArray[np.int32]
+from smpgnn.paper.theory.refinement import Index, Multisets, Refinement, Rows
 
 
-def color_refinement(graphs: Sequence[nx.Graph]) -> Rows:
+def color_refinement(graph: nx.Graph) -> Rows:
     r"""Colour refinement (1-WL), the bound of message passing on node features.
 
     .. math:: c'(i) = \bigl(c(i),\ \{\!\{c(k): k \in N_i\}\!\}\bigr)
     """
-    sizes = np.array([len(graph) for graph in graphs])
-    around = _joined([_neighbors(graph) for graph in graphs], sizes)
-    return Rows(np.zeros(sizes.sum(), dtype=np.int64), _pointer(sizes), (Multisets(around),))
+    return Rows(np.zeros(len(graph), dtype=np.int64), (Multisets(_neighbors(graph)),))
 
 
-def context_refinement(
-    graphs: Sequence[nx.Graph], *, inside: bool = False, folklore: bool = False
-) -> Rows:
+def context_refinement(graph: nx.Graph, *, inside: bool = False, folklore: bool = False) -> Rows:
     r"""The refinement of local contexts, the bound of SMP.
 
     .. math::
@@ -57,32 +51,20 @@ def context_refinement(
         folklore: both sums, over the neighbours of i and of j, have the pairs
             :math:`(c(i, k), c(k, j))` (local 2-FWL).
     """
-    sizes = np.array([len(graph) for graph in graphs])
-    outer, inner, left, right, context = [], [], [], [], []
-    for graph in graphs:
-        around, n = _neighbors(graph), len(graph)
-        i, j = np.divmod(np.arange(n * n, dtype=np.int32)[:, None], n)
-        outer.append(np.where(around[i[:, 0]] < 0, -1, around[i[:, 0]] * n + j))  # (k, j), k in N_i
-        inner.append(np.where(around[j[:, 0]] < 0, -1, around[j[:, 0]] + i * n))  # (i, k), k in N_j
-        if folklore:
-            left.append(np.where(outer[-1] < 0, -1, around[i[:, 0]] + i * n))
-            right.append(np.where(inner[-1] < 0, -1, around[j[:, 0]] * n + j))
-        context.append(np.arange(n * n, dtype=np.int32).reshape(n, n))
-    rows = sizes**2
-    join = partial(_joined, rows=rows)
-    received = [Multisets(join(context), group=_owner(sizes, sizes))]
+    n, around = len(graph), _neighbors(graph)
+    row, j = _numbers(n, n), np.arange(n)
+    i = j[:, None, None]
+    outer, inner = row[around[:, None], j[:, None]], row[i, around]  # k in N_i, k in N_j
+    received = [_contexts(row)]
     if folklore:
-        received += [
-            Multisets(join(left), join(outer)),
-            Multisets(join(inner), join(right)),
-        ]
+        received += [_multisets(n, row[i, around[:, None]], outer)]
+        received += [_multisets(n, inner, row[around, j[:, None]])]
     else:
-        received += [Multisets(join(index)) for index in ([outer, inner] if inside else [outer])]
-    own = np.concatenate([np.eye(n, dtype=np.int64).ravel() for n in sizes])
-    return Rows(own, _pointer(rows), tuple(received))
+        received += [_multisets(n, index) for index in ([outer, inner] if inside else [outer])]
+    return Rows(np.eye(n, dtype=np.int64).ravel(), tuple(received))
 
 
-def folklore_refinement(graphs: Sequence[nx.Graph]) -> Rows:
+def folklore_refinement(graph: nx.Graph) -> Rows:
     r"""Folklore refinement of pairs (2-FWL, as powerful as 3-WL), the bound of PPGN and Ring-GNN.
 
     .. math::
@@ -92,19 +74,13 @@ def folklore_refinement(graphs: Sequence[nx.Graph]) -> Rows:
     It is at least as fine as the refinements of contexts: c(i, k) tells whether k is a neighbour of
     i, and c(k, j) whether it is one of j, so their multisets can be read off.
     """
-    sizes = np.array([len(graph) for graph in graphs])
-    first, left, right = [], [], []
-    for graph in graphs:
-        n = len(graph)
-        pair = np.arange(n * n, dtype=np.int32).reshape(n, n)
-        left.append(np.repeat(pair, n, axis=0))
-        right.append(np.tile(pair.T, (n, 1)))
-        first.append((np.eye(n, dtype=np.int64) + 2 * _adjacency(graph)).ravel())
-    received = Multisets(_joined(left, sizes**2), _joined(right, sizes**2))
-    return Rows(np.concatenate(first), _pointer(sizes**2), (received,))
+    n = len(graph)
+    row = _numbers(n, n)[:-1, :-1]
+    first = np.eye(n, dtype=np.int64) + 2 * _adjacency(graph)
+    return Rows(first.ravel(), (_multisets(n, row[:, None], row.T),))
 
 
-def marks_refinement(graphs: Sequence[nx.Graph], *, radius: int) -> Rows:
+def marks_refinement(graph: nx.Graph, *, radius: int) -> Rows:
     r"""Contexts whose rows are described by two marks (j, k) at most `radius` hops apart.
 
     .. math::
@@ -114,24 +90,12 @@ def marks_refinement(graphs: Sequence[nx.Graph], *, radius: int) -> Rows:
 
     The last multiset is over all rows of the context. Rows with j = k are those of SMP.
     """
-    sizes = np.array([len(graph) for graph in graphs])
-    first, outer, context, marks = [], [], [], []
-    for graph in graphs:
-        around, n = _neighbors(graph), len(graph)
-        distance = shortest_path(_adjacency(graph), unweighted=True)
-        j, k = np.nonzero(distance <= radius)
-        node, mark = np.arange(n, dtype=np.int32)[:, None], np.arange(len(j), dtype=np.int32)
-        first.append(((node == j) + 2 * (node == k) + 4 * distance[j, k].astype(np.int64)).ravel())
-        reached = around[:, None, :] * len(j) + mark[:, None]  # [n, M, D]
-        outer.append(np.where(around[:, None, :] < 0, -1, reached).reshape(n * len(j), -1))
-        context.append(node * len(j) + mark)
-        marks.append(len(j))
-    rows = sizes * np.array(marks)
-    received = (
-        Multisets(_joined(context, rows), group=_owner(sizes, np.array(marks))),
-        Multisets(_joined(outer, rows)),
-    )
-    return Rows(np.concatenate(first), _pointer(rows), received)
+    distance = shortest_path(_adjacency(graph), unweighted=True)
+    j, k = np.nonzero(distance <= radius)
+    row, i = _numbers(len(graph), len(j)), np.arange(len(graph))[:, None]
+    first = (i == j) + 2 * (i == k) + 4 * distance[j, k].astype(np.int64)
+    outer = row[_neighbors(graph)[:, None], np.arange(len(j))[:, None]]
+    return Rows(first.ravel(), (_contexts(row), _multisets(len(j), outer)))
 
 
 #: The refinements by name, with what their rows receive.
@@ -162,26 +126,22 @@ def _neighbors(graph: nx.Graph) -> Index:
     return found
 
 
-def _joined(indices: Sequence[Index], rows: NDArray[np.int64]) -> Index:
-    """Indices into the rows of single graphs as indices into those of all, of equal width."""
-    width = max(index.shape[1] for index in indices)
-    starts = _pointer(rows)[:-1]
-    return np.concatenate(
-        [
-            np.pad(
-                np.where(index < 0, -1, index + np.int32(start)),
-                ((0, 0), (0, width - index.shape[1])),
-                constant_values=-1,
-            )
-            for index, start in zip(indices, starts, strict=True)
-        ]
-    )
+def _numbers(nodes: int, rows: int) -> Index:
+    """The numbers of the rows of all contexts; −1 in a last row and column, for index −1."""
+    numbers = np.arange(nodes * rows, dtype=np.int32).reshape(nodes, rows)
+    return np.pad(numbers, (0, 1), constant_values=-1)
 
 
-def _owner(sizes: NDArray[np.int64], rows: NDArray[np.int64]) -> Index:
-    """The context of each row, for graphs with `sizes` nodes and `rows` rows per context."""
-    return np.arange(sizes.sum(), dtype=np.int32).repeat(np.repeat(rows, sizes))
+def _contexts(row: Index) -> Multisets:
+    """All rows of a context, for each of its rows."""
+    n, rows = row.shape[0] - 1, row.shape[1] - 1
+    return Multisets(row[:-1, :-1], group=np.arange(n, dtype=np.int32).repeat(rows))
 
 
-def _pointer(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(sizes)])
+def _multisets(rows: int, *indices: Index) -> Multisets:
+    """A multiset for each row (i, j), from indices [n or 1, rows or 1, W]."""
+    n = max(len(index) for index in indices if index.ndim == 3)
+    return Multisets(
+        *(np.broadcast_to(index, (n, rows, index.shape[-1])).reshape(n * rows, -1)
+          for index in indices)
+    )  # fmt: skip

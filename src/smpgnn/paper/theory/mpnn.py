@@ -86,17 +86,6 @@ class GINRows(SMPLayer):
         return context.with_rows(self.mlp((1 + self.eps) * context.rows + messages.rows))
 
 
-class DiagonalNorm(nn.Module):
-    """A norm of rows that keeps all but own rows zero."""
-
-    def __init__(self, norm: nn.Module) -> None:
-        super().__init__()
-        self.norm = norm
-
-    def forward(self, context: LocalContext) -> LocalContext:
-        return diagonal(self.norm(context))
-
-
 def diagonal(context: LocalContext) -> LocalContext:
     """diag(U_i)[j, :] = δ_ij U_i[j, :]: own rows as they are, zero elsewhere."""
     zeros = torch.zeros_like(context.rows)
@@ -115,7 +104,8 @@ def simulate(network: MPNN) -> MPNN:
     smp.backbone.layers = nn.ModuleList(
         DiagonalLayer(_row_by_row(layer)) for layer in smp.backbone.layers
     )
-    smp.backbone.norms = nn.ModuleList(DiagonalNorm(norm) for norm in smp.backbone.norms)
+    for norm in smp.backbone.norms:  # a norm of zero need not be zero
+        norm.register_forward_hook(lambda norm, arguments, context: diagonal(context))
     return smp
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from smpgnn.config.models import CONTEXTS, MODELS
 from smpgnn.config.network import READOUTS
-from smpgnn.errors import InputError, check_counts
+from smpgnn.config.setting import NETWORK, RUN, option
+from smpgnn.config.settings import Options
+from smpgnn.errors import InputError, quoted
 
 #: The claim of each program: where it stands in the paper, and what it says.
 CLAIMS = {
@@ -56,44 +58,44 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
 }
 NETWORK_NAMES = (*CONTEXTS, *VARIANTS, *(name for name in MODELS if name not in CONTEXTS))
-NORMS = ("layer", "none")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What `expressivity` measures, and how.
+class Settings(Options):
+    """What `expressivity` measures, and how."""
 
-    Args:
-        models: names from `NETWORK_NAMES`, or module:function for your own (`given.OwnNetwork`).
-        families: names from `FAMILY_NAMES`.
-        pairs: files of further pairs (`data.brec.read_pairs`).
-        seeds: number of random initialisations; a pair counts if one of them distinguishes it.
-        relabelings: relabelled copies of every graph.
-        layers, width, readout: of the networks.
-        norm: 'layer' or 'none'. Layer norm treats each row separately, so the bounds hold with it;
-            without it, the matrix products of PPGN drown small differences in large numbers.
-    """
-
-    models: tuple[str, ...] = NETWORK_NAMES
-    families: tuple[str, ...] = FAMILY_NAMES
-    pairs: tuple[str, ...] = ()
-    seeds: int = 5
-    relabelings: int = 3
-    layers: int = 6
-    width: int = 16
-    norm: str = "layer"
-    readout: str = "mean"
+    models: tuple[str, ...] = option(
+        NETWORK_NAMES,
+        RUN,
+        "networks, or module:function that returns your own, called as f(x, edge_index, batch=)",
+        flag="--model",
+    )
+    families: tuple[str, ...] = option(FAMILY_NAMES, RUN, "families of graphs")
+    pairs: tuple[str, ...] = option(
+        (), RUN,
+        "also measure pairs of these files: one graph6 per line, two lines a pair, or a table like "
+        "BREC's; only these unless --families is given",
+    )  # fmt: skip
+    seeds: int = option(
+        5, RUN, "random initialisations; a pair counts if one of them distinguishes it",
+        at_least=1, at_most=10**6,
+    )  # fmt: skip
+    relabelings: int = option(3, RUN, "relabelled copies of each graph", at_least=1, at_most=10**6)
+    layers: int = option(6, NETWORK, "layers of the networks", at_least=1, at_most=1000)
+    width: int = option(16, NETWORK, "width of the networks", at_least=1, at_most=1000)
+    # Layer norm treats each row separately, so the bounds hold with it; without it, the matrix
+    # products of PPGN drown small differences in large numbers.
+    norm: str = option("layer", NETWORK, "norm of the rows", ("layer", "none"))
+    readout: str = option("mean", NETWORK, "readout of the networks", READOUTS)
 
     def __post_init__(self) -> None:
-        _check_names("models", [name for name in self.models if ":" not in name], NETWORK_NAMES)
-        _check_names("families", self.families, FAMILY_NAMES)
-        _check_names("norm", [self.norm], NORMS)
-        _check_names("readout", [self.readout], READOUTS)
-        counts = {name: getattr(self, name) for name in ("seeds", "relabelings", "layers", "width")}
-        check_counts(**counts, at_least=1)
-
-
-def _check_names(argument: str, names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise InputError(f"{argument} must be one of {', '.join(known)}, not {name!r}.")
+        super().__post_init__()
+        own = tuple(name for name in self.models if ":" in name)
+        for what, names, known in (
+            ("models", self.models, NETWORK_NAMES + own),
+            ("families", self.families, FAMILY_NAMES),
+        ):
+            if unknown := [name for name in names if name not in known]:
+                raise InputError(
+                    f"{what} must be one of {', '.join(known)}, not {quoted(unknown[0])}."
+                )

@@ -10,8 +10,6 @@ A layer computes a row from no more than a round of its refinement uses, so a ne
 distinguish what the refinement does not. One input is not local: the average degree of the graph
 (and n in means). It adds nothing. Graphs with equal colours have equal numbers of nodes and equal
 degrees, hence equal averages, and for a fixed average all rows are functions of the colours.
-
-Shapes: R rows of all graphs together, one graph after the other.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 Colors = NDArray[np.int64]
+Index = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,24 +33,23 @@ class Multisets:
     Shapes: index, second [K, W]; group [R], the multiset that each row receives; without it K = R.
     """
 
-    index: NDArray[np.int32]
-    second: NDArray[np.int32] | None = None
-    group: NDArray[np.int32] | None = None
+    index: Index
+    second: Index | None = None
+    group: Index | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of some graphs, their first colours, and what they receive in each round.
+    """The rows of a graph, their first colours, and what they receive in each round.
 
-    Shapes: first [R]; ptr [G + 1], where the rows of each graph start.
+    Shapes: first [R].
     """
 
     first: Colors
-    ptr: NDArray[np.int64]
     received: tuple[Multisets, ...]
 
 
-Refinement = Callable[[Sequence[nx.Graph]], Rows]
+Refinement = Callable[[nx.Graph], Rows]
 
 
 def classes(graphs: Sequence[nx.Graph], refinement: Refinement) -> list[int]:
@@ -63,25 +61,53 @@ def classes(graphs: Sequence[nx.Graph], refinement: Refinement) -> list[int]:
 
 def stable_colors(graphs: Sequence[nx.Graph], refinement: Refinement) -> list[Colors]:
     """The final colours of the rows of each graph; equal numbers are equal colours."""
-    rows = refinement(graphs)
-    *_, colors = _rounds(rows)
-    return np.split(colors, rows.ptr[1:-1])
+    parts = [refinement(graph) for graph in graphs]
+    *_, colors = _rounds(_joined(parts))
+    return np.split(colors, np.cumsum([len(part.first) for part in parts])[:-1])
 
 
 def told_apart(first: nx.Graph, second: nx.Graph, refinement: Refinement) -> bool:
     """Whether the refinement distinguishes two graphs; it stops as soon as it does."""
-    if len(first) != len(second):
+    parts = [refinement(first), refinement(second)]
+    border = len(parts[0].first)
+    if len(first) != len(second) or border != len(parts[1].first):
         return True
-    rows = refinement([first, second])
-    border = rows.ptr[1]
-    if 2 * border != len(rows.first):
-        return True
-    for colors in _rounds(rows):
+    for colors in _rounds(_joined(parts)):
         size = int(colors.max()) + 1
         counts = np.bincount(colors[:border], minlength=size)
         if not np.array_equal(counts, np.bincount(colors[border:], minlength=size)):
             return True
     return False
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of all graphs, one graph after the other."""
+
+    def indices(arrays: Sequence[Index], counts: Sequence[int]) -> Index:
+        """Indices into what each graph has `counts` of, as indices into all of it."""
+        width = max(array.shape[1] for array in arrays)
+        joined = np.full((sum(map(len, arrays)), width), -1, dtype=np.int32)
+        start = row = 0
+        for array, count in zip(arrays, counts, strict=True):
+            joined[row : row + len(array), : array.shape[1]] = np.where(
+                array < 0, -1, array + np.int32(start)
+            )
+            start, row = start + count, row + len(array)
+        return joined
+
+    rows = [len(part.first) for part in parts]
+    received = []
+    for sets in zip(*(part.received for part in parts), strict=True):
+        second = [one.second for one in sets if one.second is not None]
+        group = [one.group[:, None] for one in sets if one.group is not None]
+        received.append(
+            Multisets(
+                indices([one.index for one in sets], rows),
+                indices(second, rows) if second else None,
+                indices(group, [len(one.index) for one in sets])[:, 0] if group else None,
+            )
+        )
+    return Rows(np.concatenate([part.first for part in parts]), tuple(received))
 
 
 def _rounds(rows: Rows) -> Iterator[Colors]:
