@@ -63,7 +63,7 @@ def walk_counts(store: GraphStore, steps: int) -> Tensor:
 
 
 def walks(k: int, n: int) -> dict[str, Any]:
-    """The test accuracy of a regression on walk counts and their products, on the data of seed 0."""
+    """The test accuracy of a regression on walk counts and their products; data of seed 0."""
     splits = cycle_splits(k, n, seed=0)
     model = make_pipeline(
         StandardScaler(), PolynomialFeatures(2), StandardScaler(), LogisticRegression(max_iter=300)
@@ -151,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parts = ("walks", "start", "twins", "training")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--steps", type=int, default=1500, help="of each training, a multiple of 100")
+    parser.add_argument("--steps", type=int, default=2000, help="of a training: hundreds")
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
     torch.set_num_threads(1)
