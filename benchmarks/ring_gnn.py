@@ -50,16 +50,17 @@ def network(name: str, width: int, num_layers: int) -> PairNetwork:
     return model
 
 
-def walk_counts(store: GraphStore, steps: int) -> Tensor:
-    """The numbers of nodes and of walks of 1, …, `steps` steps, [G, 1 + steps]."""
+def walk_counts(store: GraphStore, steps: int) -> tuple[Tensor, Tensor]:
+    """The numbers of nodes and of walks of 1, …, `steps` steps, [G, 1 + steps], and the labels."""
     batch = store.batch()
+    assert batch.y is not None
     sender, receiver = batch.edge_index
     walks = torch.ones(batch.num_nodes, dtype=torch.float64)
     counts = [store.num_nodes.double()]
     for _ in range(steps):
         walks = torch.zeros_like(walks).index_add(0, receiver, walks[sender])
         counts.append(torch.zeros_like(counts[0]).index_add(0, batch.batch, walks))
-    return torch.stack(counts, dim=1)
+    return torch.stack(counts, dim=1), batch.y.flatten()
 
 
 def walks(k: int, n: int) -> dict[str, Any]:
@@ -68,15 +69,15 @@ def walks(k: int, n: int) -> dict[str, Any]:
     model = make_pipeline(
         StandardScaler(), PolynomialFeatures(2), StandardScaler(), LogisticRegression(max_iter=300)
     )
-    model.fit(walk_counts(splits.train, k), splits.train.y.flatten())
-    accuracy = model.score(walk_counts(splits.test, k), splits.test.y.flatten())
+    model.fit(*walk_counts(splits.train, k))
+    accuracy = model.score(*walk_counts(splits.test, k))
     return {"k": k, "n": n, "accuracy": 100 * float(accuracy)}
 
 
 def own_share(rows: Tensor, sizes: list[int]) -> float:
     """The share of the variance that is not a value of i plus a value of j, mean over channels."""
     whole, own = torch.zeros(2, rows.size(1))
-    for matrix in rows.split([size**2 for size in sizes]):
+    for matrix in torch.split(rows, [size**2 for size in sizes]):
         n = math.isqrt(len(matrix))
         apart = ~torch.eye(n, dtype=torch.bool)
         t = matrix.view(n, n, -1)
@@ -132,10 +133,11 @@ def training(name: str, k: int, n: int, steps: int) -> dict[str, Any]:
     losses = []
     for _ in range(steps):
         batch = store.batch(torch.randint(len(store), (32,)))
+        assert batch.y is not None
         out = model(None, batch.edge_index, batch=batch.batch, batch_size=batch.num_graphs)
         loss = nn.functional.cross_entropy(out, batch.y.flatten())
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         warm_up.step()
