@@ -1,4 +1,4 @@
-"""Why Ring-GNN needs most of its operations to start at 0: what it learns if all start alike.
+"""Ring-GNN whose operations all start alike, and whose broadcasting operations start at 0.
 
     python benchmarks/ring_gnn.py [--part walks start twins training] [--output ring-gnn.json]
 

@@ -27,8 +27,8 @@ class PairLinear(nn.Module):
     first two are products with n² rows; the others are computed for nodes and graphs and broadcast.
 
     The weights of the first two start random, the others at 0. If all start alike, the broadcast
-    values dominate every matrix product, since they add up over its n terms, and training may end
-    at a function of walk counts (`benchmarks/ring_gnn.py`).
+    values dominate every matrix product of a fresh network, since they add up over its n terms
+    (`benchmarks/ring_gnn.py`).
 
     Args:
         in_channels: width of the pairs.
