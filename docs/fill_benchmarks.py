@@ -279,3 +279,33 @@ def complexity() -> str:
         for row in read("benchmarks/complexity.json")["results"]
     ]
     return table(["layer", "memory", "measured", "time", "measured"], rows)
+
+
+def ring_gnn() -> str:
+    """Walk counts, and fresh networks by how the operations of Ring-GNN start."""
+    record = read("benchmarks/ring-gnn.json")
+    before, now = "Ring-GNN, alike", "Ring-GNN"
+    share = {(row["network"], row["k"], row["n"]): row["products"][-1] for row in record["start"]}
+    apart = {(row["network"], row["k"], row["n"]): row["difference"] for row in record["twins"]}
+    rows = [
+        [
+            f"k={k}, n={n}",
+            f"{row['accuracy']:.1f}",
+            *(f"{100 * share[name, k, n]:.0f}%" for name in (before, now)),
+            *(f"{apart[name, k, n]:.1e}" for name in (before, now, "PPGN")),
+        ]
+        for row in record["walks"]
+        for k, n in [(row["k"], row["n"])]
+    ]
+    losses = {row["network"]: row["loss"][-1] for row in record["training"]}
+    run = record["training"][0]
+    about = (
+        "Walk counts: test accuracy (%) of a logistic regression on them. Own part: the share of "
+        "the variance of the products in the last layer of a fresh network that is not a value of "
+        "i plus a value of j. Twins: the difference between the outputs of a fresh network for "
+        "twins, relative to their spread over graphs. Loss at the end of "
+        f"{run['steps']:,} steps for k={run['k']}, n={run['n']}: {losses[before]:.3f} if all start "
+        f"alike, {losses[now]:.3f} now. `python benchmarks/ring_gnn.py`."
+    )
+    heads = ["", "walk counts", "own part: all alike", "now", "twins: all alike", "now", "PPGN"]
+    return table(heads, rows, about)

@@ -26,6 +26,10 @@ class PairLinear(nn.Module):
     mean of all entries and of the diagonal, everywhere; the same, on the diagonal only. Only the
     first two are products with n² rows; the others are computed for nodes and graphs and broadcast.
 
+    The weights of the first two start random, the others at 0. If all start alike, the broadcast
+    values dominate every matrix product of a fresh network, since they add up over its n terms
+    (`benchmarks/ring_gnn.py`).
+
     Args:
         in_channels: width of the pairs.
         out_channels: width of the new pairs.
@@ -41,7 +45,8 @@ class PairLinear(nn.Module):
 
     def reset_parameters(self) -> None:
         bound = 1 / math.sqrt(max(1, 15 * self.weight.size(1)))
-        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.weight[:2], -bound, bound)
+        nn.init.zeros_(self.weight[2:])
         nn.init.zeros_(self.bias)
 
     def forward(self, context: LocalContext, pairs: PairIndex) -> Tensor:
