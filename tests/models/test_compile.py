@@ -145,7 +145,6 @@ def test_other_networks(make: Callable[[], nn.Module]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="inductor stops at the number of graphs if batch_size is not given")
 def test_inductor() -> None:
     assert_compiles(
         lambda: SMP(2, 1, 4, 2, identifiers="local", edge_channels=3, norm="batch"),
