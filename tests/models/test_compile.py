@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the compiler, about its own insides
 #: Compilations that ragged batches may need: one for the first sizes, one for all others.
 MOST = 2
+#: Inductor chooses between forms by size, so it may add one for small batches.
+MOST_OF_INDUCTOR = 3
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +74,8 @@ def assert_compiles(
             tolerance=1e-9,
         )
         assert_same(list(other.buffers()), list(model.buffers()))
-    assert counters["stats"]["unique_graphs"] <= MOST
+    most = MOST_OF_INDUCTOR if backend == "inductor" else MOST
+    assert counters["stats"]["unique_graphs"] <= most
     assert not counters["graph_break"]
 
 
