@@ -15,6 +15,7 @@ from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
 from smpgnn.ops import Dense, for_steps, lstm_cell, pool_contexts
+from smpgnn.tracing import traced
 
 #: Node values [N, …], a list of blocks of columns for each kind of pooling: 'mean', 'sum', 'max'.
 NodeValues = dict[str, list[Tensor]]
@@ -87,6 +88,9 @@ def perceptrons(readouts: Sequence[Readout], pooled: Tensor) -> Tensor:
 
     Shapes: pooled [B, L, …], result [B, L, out_channels].
     """
+    if traced():  # inductor cannot lower a batched matmul with an unknown number of graphs
+        each = zip(readouts, pooled.unbind(1), strict=True)
+        return torch.stack([readout.perceptron(values) for readout, values in each], dim=1)
     hidden = F.relu(_products([readout.hidden for readout in readouts], pooled.permute(1, 2, 0)))
     return _products([readout.out for readout in readouts], hidden).permute(2, 0, 1)
 

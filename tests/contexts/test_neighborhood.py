@@ -8,6 +8,7 @@ from typing import Any
 
 import oracle
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import (
@@ -28,7 +29,8 @@ from strategies import (
 
 from smpgnn import SMP, ContextIndex, InputError, MultiTaskSMP
 from smpgnn.contexts.growing import GrowingIndex
-from smpgnn.contexts.neighborhood import neighborhoods
+from smpgnn.contexts.neighborhood import distances, neighborhoods
+from smpgnn.contexts.traced_neighborhood import traced_distances
 from smpgnn.models.backbone import Backbone
 
 OPTIONS: list[dict[str, Any]] = [
@@ -55,6 +57,15 @@ def test_neighborhoods_are_the_nodes_within_so_many_hops(graph: Structure, radiu
     hops = case.graphs[0].hops()
     expected = [[i, j] for i in range(graph[0]) for j in range(graph[0]) if hops[i][j] <= radius]
     assert neighborhoods(case.topology, radius).t().tolist() == expected
+
+
+@given(graphs=ANY, radius=st.integers(0, 4))
+def test_the_form_for_tracing_is_equal(graphs: list[Structure], radius: int) -> None:
+    topology = make_case(graphs).topology
+    for found, expected in zip(
+        traced_distances(topology, radius), distances(topology, radius), strict=True
+    ):
+        assert torch.equal(found, expected)
 
 
 def test_neighborhoods_follow_the_direction_of_the_edges() -> None:

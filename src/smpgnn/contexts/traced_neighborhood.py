@@ -1,8 +1,7 @@
 """Neighbourhoods in a form that torch.compile and torch.export can trace.
 
 The breadth-first search of `neighborhood.py` branches on the data. Here pairs of nodes are marked
-in one matrix per graph, of the size n of the largest graph. So this takes memory B n² and is for
-batches of small graphs.
+in a matrix of n × n entries for each graph of n nodes. So this is for batches of small graphs.
 """
 
 from __future__ import annotations
@@ -42,28 +41,27 @@ def traced_distances(topology: Topology, radius: int) -> tuple[Tensor, Tensor]:
 
 
 class _Pairs:
-    """Pairs of nodes (i, j) of one graph, and their places in a vector of B n² entries."""
+    """Pairs of nodes (i, j) of one graph, and their places in a vector of Σ n² entries."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
-        self.width = number(topology.graph_size.max())
-        nodes = torch.arange(topology.num_nodes, device=topology.device)
-        self.column = nodes - take(topology.graph_ptr, topology.batch)
-        self.row = topology.batch * self.width + self.column
+        sizes = take(topology.graph_size, topology.batch)
+        ends = pointer(sizes)
+        self.size = number(ends[-1])
+        # the node i of each place, and where the pairs (i, 0), (i, 1), … would begin
+        self.node, _ = segments(sizes, self.size)
+        self.start = ends[:-1] - take(topology.graph_ptr, topology.batch)
 
     def mark(self, seen: Tensor | None, i: Tensor, j: Tensor) -> Tensor:
         """Set the entries of these pairs to 1."""
         if seen is None:
-            size = self.topology.num_graphs * self.width * self.width
-            seen = torch.zeros(size, dtype=torch.long, device=i.device)
-        return seen.scatter(0, take(self.row, i) * self.width + take(self.column, j), 1)
+            seen = i.new_zeros(self.size)
+        return seen.scatter(0, take(self.start, i) + j, 1)
 
     def at(self, place: Tensor) -> tuple[Tensor, Tensor]:
         """The pairs at these places."""
-        row = place // self.width
-        graph = row // self.width
-        first = take(self.topology.graph_ptr, graph)
-        return first + row - graph * self.width, first + place - row * self.width
+        i = take(self.node, place)
+        return i, place - take(self.start, i)
 
     def one_more_layer(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """The pairs (i, j) such that an edge to i comes from a node that sees j."""
