@@ -25,6 +25,7 @@ DOCUMENTS = {
     },
     "docs/speed.md": {
         "compile": benchmarks.compiled,
+        "plain": benchmarks.plain,
         "prediction": benchmarks.prediction,
         "step-gpu": benchmarks.step_gpu,
         "step-captured": benchmarks.step_captured,

@@ -98,6 +98,34 @@ def compiled() -> str:
     return f"{table(heads, rows, about)}\n\n{words}"
 
 
+def plain() -> str:
+    """Whole steps of a loop around the plain call, beside networks of PyTorch Geometric."""
+    record = read("benchmarks/plain-h200.json")
+    names = {
+        "zinc-paper": "SMP, the paper's network for ZINC",
+        "zinc-default": "SMP, default of `zinc`",
+        "gine": "GINE",
+        "gps": "GPS",
+    }
+    gine = next(row["step_ms"] for row in record["rows"] if row["network"] == "gine")
+    rows = [
+        [
+            names[row["network"]],
+            f"{row['parameters']:,}",
+            f"{row['step_ms']:.1f} ms",
+            f"{row['step_ms'] / gine:.2f}",
+            f"{row['forward_ms']:.1f} ms",
+        ]
+        for row in record["rows"]
+    ]
+    about = (
+        f"{record['graphs']} molecules of ZINC's size, another batch in each step; GINE and GPS of "
+        "PyTorch Geometric with as many layers and channels as the paper's network; "
+        f"{record['device']}, torch {record['torch']}."
+    )
+    return table(["loop of your own", "parameters", "step", "/ GINE", "forward"], rows, about)
+
+
 def prediction() -> str:
     """Predictions for a table of molecules beside chemprop, in processor time."""
     record = read("benchmarks/predict-cpu.json")
