@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     plain_gradients,
@@ -47,8 +46,11 @@ class _FastCore(Function):
             out: Tensor
             out, s = kernel.fast_core(u, w4, w5, routes.tensors(), routes.padded)
         else:
-            s = wiring.lift.receive(u)
-            out = times(u, w4).mul_(times(s, w5)).add_(s).add_(u)
+            out, s = torch.empty_like(u), None
+            for block in wiring.lift.blocks(u.size(1)):
+                x, new = u[block.rows], out[block.rows]
+                sums = block.lift.receive(x)
+                torch.mm(x, w4, out=new).mul_(sums @ w5).add_(sums).add_(x)
         ctx.save_for_backward(u, w4, w5, s)
         return out
 
@@ -69,7 +71,18 @@ class _FastCore(Function):
                 grad, u, s, w4, w5, routes.tensors(), owner, routes.padded
             )
             return du, *slopes.to(w4.dtype).unbind(0), None
-        at_p, at_q = times(s, w5).mul_(grad), times(u, w4).mul_(grad)
-        du = times_into(wiring.lift.send(times(at_q, w5.t()).add_(grad)), at_p, w4.t(), add=True)
-        du += grad
-        return du, inner_product(u, at_p), inner_product(s, at_q), None
+        du, d_w4, d_w5 = torch.empty_like(u), *(_sums_like(w) for w in (w4, w5))
+        for block in wiring.lift.blocks(u.size(1)):
+            x, g, dx = u[block.rows], grad[block.rows], du[block.rows]
+            sums = block.lift.receive(x)
+            at_p, at_q = (sums @ w5).mul_(g), (x @ w4).mul_(g)
+            d_w4 += x.t() @ at_p
+            d_w5 += sums.t() @ at_q
+            torch.add(block.lift.send(torch.addmm(g, at_q, w5.t())), g, out=dx)
+            dx.addmm_(at_p, w4.t())
+        return du, d_w4.to(w4.dtype), d_w5.to(w5.dtype), None
+
+
+def _sums_like(matrix: Tensor) -> Tensor:
+    """Zeros for the gradient of a matrix, at least in float32."""
+    return torch.zeros_like(matrix, dtype=torch.promote_types(matrix.dtype, torch.float32))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product, times, times_into
+from smpgnn.ops.affine import inner_product, row_blocks
 from smpgnn.ops.backend import (
     fused_product,
     plain_gradients,
@@ -80,9 +80,12 @@ class _SetLinear(Function):
             ctx.mark_non_differentiable(terms)
             return out, terms
         base, mine = both.chunk(2, dim=1)
-        out = (base - center.to(matrix.dtype) @ matrix).index_select(0, layout.owner)
-        out.index_add_(0, layout.own, mine)
-        return times_into(out, rows, matrix, add=True), None
+        base = base - center.to(matrix.dtype) @ matrix
+        out = rows.new_empty(rows.size(0), matrix.size(1))
+        for some in row_blocks(out):
+            torch.index_select(base, 0, layout.owner[some], out=out[some])
+            out[some].addmm_(rows[some], matrix)
+        return out.index_add_(0, layout.own, mine), None
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _terms: None) -> Any:
@@ -103,7 +106,7 @@ class _SetLinear(Function):
                 grad, rows, matrix, center, *layout.small
             )
         else:
-            dx = times(grad, matrix.t()) if ctx.needs_input_grad[0] else None
+            dx = grad @ matrix.t() if ctx.needs_input_grad[0] else None
             d_both = torch.cat([layout.plain[0](grad), grad.index_select(0, layout.own)], dim=1)
             slope = inner_product(rows, grad)
             slope -= torch.outer(center.to(slope.dtype), d_both[:, :width].sum(0))
