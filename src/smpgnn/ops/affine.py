@@ -9,8 +9,8 @@ from torch import Tensor
 
 from smpgnn.ops import backend
 
-#: Number of pieces into which a CPU splits a matmul over all rows, to share it among threads.
-PIECES = 16
+#: Columns from which on the matmul with a block of a matrix is fast.
+_WIDE = 16
 
 
 def row_blocks(rows: Tensor) -> Iterator[slice]:
@@ -23,15 +23,40 @@ def row_blocks(rows: Tensor) -> Iterator[slice]:
         yield slice(start, min(start + step, size))
 
 
-def inner_product(rows: Tensor, grad: Tensor) -> Tensor:
-    """rowsᵀ · grad, the gradient of a matrix: a small sum over very many rows.
+def groups(matrix: Tensor, towers: int) -> int:
+    """The number of blocks on the diagonal of a matrix of towers that a CPU multiplies apart.
 
-    Shapes: rows [P, C], grad [P, D], result [C, D].
+    Each has one or several towers and at least 16 columns. On a GPU the matrix stays whole.
     """
-    size = rows.size(0) // PIECES
-    if rows.is_cuda or size < 64:
-        return rows.t() @ grad
-    cut = size * PIECES
-    left, right = (value[:cut].view(PIECES, size, -1) for value in (rows, grad))
-    total = torch.bmm(left.transpose(1, 2), right).sum(0)
-    return total.addmm_(rows[cut:].t(), grad[cut:])
+    if matrix.is_cuda:
+        return 1
+    fitting = (n for n in range(1, towers + 1) if towers % n == 0)
+    return max(n for n in fitting if n == 1 or min(matrix.shape) >= n * _WIDE)
+
+
+def multiply(
+    rows: Tensor, matrix: Tensor, out: Tensor, count: int = 1, *, add: bool = False
+) -> Tensor:
+    """Write rows · matrix into `out`, or add it; the matrix has `count` blocks on its diagonal."""
+    parts = rows.chunk(count, 1), diagonal(matrix, count), out.chunk(count, 1)
+    for some, block, new in zip(*parts, strict=True):
+        new.addmm_(some, block) if add else torch.mm(some, block, out=new)
+    return out
+
+
+def add_inner_product(total: Tensor, rows: Tensor, grad: Tensor, count: int = 1) -> None:
+    """Add rowsᵀ · grad to `total`, the gradient of a matrix with `count` blocks on its diagonal."""
+    parts = diagonal(total, count), rows.chunk(count, 1), grad.chunk(count, 1)
+    for block, some, slope in zip(*parts, strict=True):
+        block += some.t() @ slope
+
+
+def diagonal(matrix: Tensor, count: int) -> list[Tensor]:
+    """The blocks on the diagonal of a matrix."""
+    strips = matrix.chunk(count, 0)
+    return [strip.chunk(count, 1)[place] for place, strip in enumerate(strips)]
+
+
+def sums_like(matrix: Tensor) -> Tensor:
+    """Zeros for the gradient of a matrix, at least in float32."""
+    return torch.zeros_like(matrix, dtype=torch.promote_types(matrix.dtype, torch.float32))

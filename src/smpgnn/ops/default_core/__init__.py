@@ -52,6 +52,7 @@ def default_core(
     message_residual: bool,
     update_residual: bool,
     terms: Tensor | None = None,
+    towers: int = 1,
 ) -> Tensor:
     r"""Messages and update of the default layer, from the output of its set map.
 
@@ -61,7 +62,9 @@ def default_core(
                 + [\textstyle\sum_k u_k W_m / d_\text{avg}]\bigr) W_v + b_v + [u_i]
 
     The terms in brackets belong to `message_residual` and `update_residual`. `terms` contains
-    :math:`u W_a + b_a` and :math:`u W_b` side by side if they are known already.
+    :math:`u W_a + b_a` and :math:`u W_b` side by side if they are known already. :math:`W_a` and
+    :math:`W_b` have `towers` blocks on their diagonals; other entries are 0, and their gradients
+    need not be computed.
 
     Shapes: u [P, C], edge [E, C] or None, terms [P, 2 C], result [P, C].
     """
@@ -71,7 +74,7 @@ def default_core(
     if transformed():
         return _reference(u.to(dtype), edge, wiring, message_residual, update_residual, *cast)
     result: Tensor = _DefaultCore.apply(  # type: ignore[no-untyped-call]
-        u.to(dtype), edge, terms, wiring, message_residual, update_residual, *cast
+        u.to(dtype), edge, terms, wiring, message_residual, update_residual, towers, *cast
     )
     return result
 
@@ -109,9 +112,9 @@ class _DefaultCore(Function):
     @staticmethod
     def forward(
         ctx: Any, u: Tensor, edge: Tensor | None, ab: Tensor | None, wiring: Wiring, passes: bool,
-        adds: bool, *weights: Tensor,
+        adds: bool, towers: int, *weights: Tensor,
     ) -> Tensor:  # fmt: skip
-        ctx.wiring, ctx.passes, ctx.adds = wiring, passes, adds
+        ctx.wiring, ctx.passes, ctx.adds, ctx.towers = wiring, passes, adds, towers
         wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
         if fused_product(u, wu):
             from smpgnn.ops.default_core import kernel
@@ -129,7 +132,7 @@ class _DefaultCore(Function):
             return out
         new, hidden = blocks.forward(
             u, edge, weights, wiring, message_residual=passes, update_residual=adds,
-            keep=any(ctx.needs_input_grad),
+            towers=towers, keep=any(ctx.needs_input_grad),
         )  # fmt: skip
         ctx.save_for_backward(u, edge, None, *weights, hidden)
         return new
@@ -146,7 +149,7 @@ class _DefaultCore(Function):
                 [u, edge, wa, wb, wu, wr, wm, wv, ba, bu, br, bv],
                 [grad],
             )
-            return du, d_edge, None, None, None, None, *slopes
+            return du, d_edge, None, None, None, None, None, *slopes
         if ab is not None:
             from smpgnn.ops.default_core import kernel
 
@@ -164,9 +167,9 @@ class _DefaultCore(Function):
             matrices = (d_wa, d_wb, d_wu, d_wr, d_wm if ctx.passes else None, d_wv)
             biases = (d_ba, d_bu, d_br, d_bv)
             edges = None if edge is None else d_edge
-            return du, edges, None, None, None, None, *matrices, *biases
+            return du, edges, None, None, None, None, None, *matrices, *biases
         du, d_edge, slopes = blocks.backward(
             grad, u, *rest, edge, (wa, wb, wu, wr, wm, wv, ba, bu, br, bv), wiring,
-            message_residual=ctx.passes, update_residual=ctx.adds,
+            message_residual=ctx.passes, update_residual=ctx.adds, towers=ctx.towers,
         )  # fmt: skip
-        return du, d_edge, None, None, None, None, *(slope.to(u.dtype) for slope in slopes)
+        return du, d_edge, None, None, None, None, None, *(slope.to(u.dtype) for slope in slopes)

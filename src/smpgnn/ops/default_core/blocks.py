@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from smpgnn.ops.affine import add_inner_product, groups, multiply, sums_like
 from smpgnn.ops.neighbor import relu_table_gradients, relu_table_sum
 from smpgnn.ops.routes import Wiring
 
@@ -24,10 +25,12 @@ def forward(
     *,
     message_residual: bool,
     update_residual: bool,
+    towers: int,
     keep: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """The result of `default_core`, and with `keep` the values inside the relu of the update."""
     wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
+    count = groups(wa, towers)
     arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
     own, owner = torch.addcmul(bu, arrived, br), wiring.layout.owner
     out = torch.empty_like(u)
@@ -36,7 +39,7 @@ def forward(
         rows, lift = block.rows, block.lift
         x, new = u[rows], out[rows]
         hidden = torch.empty_like(x) if kept is None else kept[rows]
-        table = _table(x, None if edge is None else edge[block.edges], wa, wb, ba)
+        table = _table(x, None if edge is None else edge[block.edges], wa, wb, ba, count)
         relus = relu_table_sum(table, lift, edge is not None)
         torch.index_select(own, 0, owner[rows], out=hidden)
         hidden.addmm_(x, wu).addmm_(relus, wr)
@@ -58,39 +61,40 @@ def backward(
     *,
     message_residual: bool,
     update_residual: bool,
+    towers: int,
 ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
     """The gradients of u, of the edges and of the weights."""
     wa, wb, wu, wr, wm, wv, ba, *_ = weights
-    exact = torch.promote_types(u.dtype, torch.float32)
-    d_wa, d_wb, d_wu, d_wr, d_wm, d_wv = (torch.zeros_like(w, dtype=exact) for w in weights[:6])
-    d_ba, d_bv = torch.zeros_like(ba, dtype=exact), torch.zeros_like(ba, dtype=exact)
+    count = groups(wa, towers)
+    d_wa, d_wb, d_wu, d_wr, d_wm, d_wv = (sums_like(matrix) for matrix in weights[:6])
+    d_ba, d_bv = sums_like(ba), sums_like(ba)
     # sums over the rows, and sums in which a row counts as often as messages have arrived
     counts = torch.stack([torch.ones_like(arrived := _arrived(wiring, u.dtype)), arrived])
-    d_both = counts.new_zeros(2, u.size(1), dtype=exact)
+    d_both = counts.new_zeros(2, u.size(1), dtype=d_ba.dtype)
     du, d_edge = torch.empty_like(u), None if edge is None else torch.zeros_like(edge)
     for block in wiring.lift.blocks(u.size(1)):
         rows, lift = block.rows, block.lift
         g, x, h, dx = grad[rows], u[rows], hidden[rows], du[rows]
-        dt = g @ wv.t()
+        dt = g @ wv.t()  # of the values inside the relu
         torch.ops.aten.threshold_backward.grad_input(dt, h, 0, grad_input=dt)
-        d_wv += h.t() @ g
+        add_inner_product(d_wv, h, g)
         d_bv += g.sum(0)
         d_both += counts[:, rows] @ dt
-        table = _table(x, None if edge is None else edge[block.edges], wa, wb, ba)
+        table = _table(x, None if edge is None else edge[block.edges], wa, wb, ba, count)
         relus, da, db, de = relu_table_gradients(dt @ wr.t(), table, lift, edge is not None)
         if d_edge is not None and de is not None:
             d_edge[block.edges] += de
         d_ba += da.sum(0)
-        d_wr += relus.t() @ dt
-        torch.mm(dt, wu.t(), out=dx)
-        for value, slope, matrix in ((dt, d_wu, None), (da, d_wa, wa), (db, d_wb, wb)):
-            slope += x.t() @ value
-            if matrix is not None:
-                dx.addmm_(value, matrix.t())
+        add_inner_product(d_wr, relus, dt)
+        add_inner_product(d_wu, x, dt)
+        multiply(dt, wu.t(), dx)
+        for value, slope, matrix in ((da, d_wa, wa), (db, d_wb, wb)):
+            add_inner_product(slope, x, value, count)
+            multiply(value, matrix.t(), dx, count, add=True)
         if message_residual:
             sent = lift.send(dt)
-            d_wm += x.t() @ sent
-            dx.addmm_(sent, wm.t())
+            add_inner_product(d_wm, x, sent)
+            multiply(sent, wm.t(), dx, add=True)
         if update_residual:
             dx += g
     d_bu, d_br = d_both
@@ -102,12 +106,14 @@ def _arrived(wiring: Wiring, dtype: torch.dtype) -> Tensor:
     return wiring.routes.arrived.to(dtype).index_select(0, wiring.layout.owner)
 
 
-def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:
+def _table(
+    u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor, count: int
+) -> Tensor:
     """The terms of the messages in one table: receivers, then senders, then edges."""
     rows = u.size(0)
     table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
-    torch.addmm(ba, u, wa, out=table[:rows])
-    torch.mm(u, wb, out=table[rows : 2 * rows])
+    multiply(u, wa, table[:rows], count).add_(ba)
+    multiply(u, wb, table[rows : 2 * rows], count)
     if edge is not None:
         table[2 * rows :] = edge
     return table

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.affine import add_inner_product, groups, multiply, sums_like
 from smpgnn.ops.backend import (
     fused_product,
     plain_gradients,
@@ -18,15 +19,18 @@ from smpgnn.ops.neighbor import neighbor_sum
 from smpgnn.ops.routes import Wiring
 
 
-def fast_core(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
+def fast_core(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring, towers: int = 1) -> Tensor:
     """u + s + (u W4) ⊙ (s W5), with s the sum over neighbours divided by d_avg.
+
+    W4 and W5 have `towers` blocks on their diagonals; other entries are 0, and their gradients
+    need not be computed.
 
     Shapes: u [P, C], w4 and w5 [C, C], result [P, C].
     """
     u, w4, w5 = (value.to(working_dtype(u)) for value in (u, w4, w5))
     if transformed():
         return fast_core_reference(u, w4, w5, wiring)
-    result: Tensor = _FastCore.apply(u, w4, w5, wiring)  # type: ignore[no-untyped-call]
+    result: Tensor = _FastCore.apply(u, w4, w5, wiring, towers)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -37,8 +41,8 @@ def fast_core_reference(u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Te
 
 class _FastCore(Function):
     @staticmethod
-    def forward(ctx: Any, u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring) -> Tensor:
-        ctx.wiring, ctx.fused = wiring, fused_product(u, w4)
+    def forward(ctx: Any, u: Tensor, w4: Tensor, w5: Tensor, wiring: Wiring, towers: int) -> Tensor:
+        ctx.wiring, ctx.fused, ctx.groups = wiring, fused_product(u, w4), groups(w4, towers)
         if ctx.fused:
             from smpgnn.ops.fast_core import kernel
 
@@ -50,7 +54,8 @@ class _FastCore(Function):
             for block in wiring.lift.blocks(u.size(1)):
                 x, new = u[block.rows], out[block.rows]
                 sums = block.lift.receive(x)
-                torch.mm(x, w4, out=new).mul_(sums @ w5).add_(sums).add_(x)
+                q = multiply(sums, w5, torch.empty_like(x), ctx.groups)
+                multiply(x, w4, new, ctx.groups).mul_(q).add_(sums).add_(x)
         ctx.save_for_backward(u, w4, w5, s)
         return out
 
@@ -62,7 +67,7 @@ class _FastCore(Function):
             again = plain_gradients(
                 lambda u, w4, w5: fast_core_reference(u, w4, w5, wiring), (u, w4, w5), [grad]
             )
-            return *again, None
+            return *again, None, None
         if ctx.fused:
             from smpgnn.ops.fast_core import kernel
 
@@ -70,19 +75,16 @@ class _FastCore(Function):
             du, slopes = kernel.fast_core_backward(
                 grad, u, s, w4, w5, routes.tensors(), owner, routes.padded
             )
-            return du, *slopes.to(w4.dtype).unbind(0), None
-        du, d_w4, d_w5 = torch.empty_like(u), *(_sums_like(w) for w in (w4, w5))
+            return du, *slopes.to(w4.dtype).unbind(0), None, None
+        du, d_w4, d_w5 = torch.empty_like(u), sums_like(w4), sums_like(w5)
         for block in wiring.lift.blocks(u.size(1)):
             x, g, dx = u[block.rows], grad[block.rows], du[block.rows]
             sums = block.lift.receive(x)
-            at_p, at_q = (sums @ w5).mul_(g), (x @ w4).mul_(g)
-            d_w4 += x.t() @ at_p
-            d_w5 += sums.t() @ at_q
-            torch.add(block.lift.send(torch.addmm(g, at_q, w5.t())), g, out=dx)
-            dx.addmm_(at_p, w4.t())
-        return du, d_w4.to(w4.dtype), d_w5.to(w5.dtype), None
-
-
-def _sums_like(matrix: Tensor) -> Tensor:
-    """Zeros for the gradient of a matrix, at least in float32."""
-    return torch.zeros_like(matrix, dtype=torch.promote_types(matrix.dtype, torch.float32))
+            at_p = multiply(sums, w5, torch.empty_like(x), ctx.groups).mul_(g)
+            at_q = multiply(x, w4, torch.empty_like(x), ctx.groups).mul_(g)
+            add_inner_product(d_w4, x, at_p, ctx.groups)
+            add_inner_product(d_w5, sums, at_q, ctx.groups)
+            d_sums = multiply(at_q, w5.t(), dx, ctx.groups).add_(g)
+            torch.add(block.lift.send(d_sums), g, out=dx)
+            multiply(at_p, w4.t(), dx, ctx.groups, add=True)
+        return du, d_w4.to(w4.dtype), d_w5.to(w5.dtype), None, None

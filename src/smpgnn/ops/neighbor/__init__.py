@@ -263,11 +263,10 @@ def relu_table_gradients(
         terms = _terms(table, lift, parts[0][1], with_edge).relu_()
         sums = _collect(terms, lift, *parts[0])
         passed = _passed(grad, terms, lift, parts[0][1])
-        ptr, order = lift.by_source
-        grad_edge = None
+        sent, grad_edge = SparseSum(*lift.by_source), None
         if with_edge:
             grad_edge = SparseSum(lift.edge_ptr(edges), lift.by_edge)(passed)
-        grad_receiver, grad_sender = _collect(passed, lift, *parts[0]), SparseSum(ptr, order)(passed)
+        grad_receiver, grad_sender = _collect(passed, lift, *parts[0]), sent(passed)
         return sums.mul_(scale), grad_receiver, grad_sender, grad_edge
     sums, grad_receiver = torch.empty_like(grad), torch.empty_like(grad)
     grad_sender = torch.zeros_like(grad)
