@@ -20,7 +20,7 @@ from smpgnn.config.options import (
     read_config,
     to_yaml,
 )
-from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.presets import PRESETS, presets, with_preset
 from smpgnn.config.setting import DATA, RUN
 from smpgnn.config.settings import settings, with_values
 from smpgnn.errors import InputError, Terminated
@@ -32,6 +32,10 @@ EXAMPLES = {
     "counting": "smpgnn train counting --substructure cycle6 --data-dir ~/data",
     "molecules": "smpgnn train molecules data.csv --smiles-column smiles --targets logS",
     "graphs": "smpgnn train graphs my_graphs/ --labels labels.csv --targets class",
+}
+PRESET_HELP = {
+    "paper": "settings of the paper's experiment",
+    "small": "a network that trains faster on a CPU",
 }
 
 
@@ -63,10 +67,9 @@ def add_train(verbs: Any) -> None:
             action="store_true",
             help="print all settings as YAML and exit",
         )
-        if name in ("cycles", "properties", "zinc"):
-            run.add_argument(
-                "--preset", choices=("paper",), help="settings of the paper's experiment"
-            )
+        if presets(name):
+            about = ", or ".join(PRESET_HELP[preset] for preset in presets(name))
+            run.add_argument("--preset", choices=presets(name), help=about)
         if name == "zinc":
             add_trust_pickle(groups[DATA])
         task.add_help_all()
@@ -77,7 +80,7 @@ def chosen_options(arguments: argparse.Namespace) -> TrainOptions:
     """The options: defaults, overridden by preset, then config file, then command line."""
     options = TASKS[arguments.task_name]()
     if getattr(arguments, "preset", None):
-        options = paper_preset(options)
+        options = with_preset(options, arguments.preset)
     if arguments.config is not None:
         values = read_config(arguments.config)
         task = values.pop("task_type", arguments.task_name)
@@ -101,7 +104,8 @@ def given_options(arguments: argparse.Namespace) -> dict[str, object]:
 
 def named_options(arguments: argparse.Namespace) -> set[str]:
     """The names of the settings given by preset, config file or command line."""
-    preset = PAPER[arguments.task_name] if getattr(arguments, "preset", None) else {}
+    name = getattr(arguments, "preset", None)
+    preset = PRESETS[name][arguments.task_name] if name else {}
     config = read_config(arguments.config) if arguments.config is not None else {}
     named = {*preset, *config, *given_options(arguments)}
     return named & set(settings(TASKS[arguments.task_name]))
