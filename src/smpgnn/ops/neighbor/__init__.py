@@ -44,7 +44,8 @@ class Lift:
     def by_source(self) -> tuple[Tensor, Tensor]:
         """Pointer [P + 1] and indices [M] of the entries that leave each row."""
         counts = torch.bincount(self.source, minlength=self.scale.numel())
-        return pointer(counts), torch.argsort(self.source.int(), stable=True)
+        order = torch.argsort(self.source.int(), stable=True)
+        return pointer(counts).to(self.ptr.dtype), order.to(self.ptr.dtype)
 
     @cached_property
     def receive(self) -> SparseSum:
@@ -59,7 +60,9 @@ class Lift:
     @cached_property
     def places(self) -> Tensor:
         """0, 1, …, M."""
-        return torch.arange(self.source.numel() + 1, device=self.source.device)
+        return torch.arange(
+            self.source.numel() + 1, device=self.source.device, dtype=self.ptr.dtype
+        )
 
     @cached_property
     def terms(self) -> tuple[Tensor, Tensor]:
@@ -77,7 +80,7 @@ class Lift:
     @cached_property
     def by_edge(self) -> Tensor:
         """The entries sorted by edge, [M]."""
-        return torch.argsort(self.edge.int(), stable=True)
+        return torch.argsort(self.edge.int(), stable=True).to(self.ptr.dtype)
 
     @cached_property
     def edge_ends(self) -> Tensor | None:
@@ -88,7 +91,7 @@ class Lift:
         """Pointer [E + 1] into `by_edge`."""
         if self.edge_ends is not None:
             return self.edge_ends
-        return pointer(torch.bincount(self.edge, minlength=edges))
+        return pointer(torch.bincount(self.edge, minlength=edges)).to(self.ptr.dtype)
 
     @cached_property
     def small(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -138,11 +141,11 @@ class Lift:
         for rows, (begin, end) in zip(parts, pairwise(ends), strict=True):
             edge = self.edge[begin:end]
             first, last = (int(value) for value in edge.aminmax()) if end > begin else (0, -1)
-            lift = Lift(
-                ptr=self.ptr[rows.start : rows.stop + 1] - begin,
-                source=self.source[begin:end] - rows.start,
-                target=self.target[begin:end] - rows.start,
-                edge=edge - first,
+            lift = Lift(  # int32: fewer bytes in the cache
+                ptr=(self.ptr[rows.start : rows.stop + 1] - begin).int(),
+                source=(self.source[begin:end] - rows.start).int(),
+                target=(self.target[begin:end] - rows.start).int(),
+                edge=(edge - first).int(),
                 scale=self.scale[rows],
             )
             yield Block(rows, slice(first, last + 1), lift)
