@@ -1,11 +1,11 @@
-"""What smaller networks for molecules cost in accuracy, and how long their epochs take on a CPU.
+"""What smaller networks for molecules cost in accuracy, and what they save on a CPU.
 
-    python benchmarks/small.py FOLDER --chemprop chemprop-env/bin/chemprop [--output FILE]
+    python benchmarks/small.py FOLDER [--output small-molecules.json]
 
-Trains the default network of `molecules` and smaller ones on tables of the folder `molecules` in
-SMPGNN_DATA; FOLDER keeps the runs, and finished ones are not repeated. Networks are compared on
-validation rows. Then epochs on lipophilicity are timed: the default, `--preset small` and chemprop
-in turn, in processor time of one thread, each as the difference of runs of 1 and 3 epochs.
+Trains the default network of `molecules` and smaller ones on ESOL (in the folder `molecules` of
+SMPGNN_DATA) and compares them on its validation rows. FOLDER keeps the runs; finished ones are not
+repeated. The time is that of the processor for a training step on 64 molecules of lipophilicity, on
+one thread.
 """
 
 from __future__ import annotations
@@ -16,107 +16,102 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from predict import processor, processor_seconds, version
+import pandas as pd
+import torch
+from predict import processor
+from step import make_step, time_ms
+from workloads import Workload
 
+from smpgnn.config.options import MoleculesOptions
+from smpgnn.config.presets import SMALL
+from smpgnn.data.molecules import MoleculeFeaturizer
 from smpgnn.files import write_text
+from smpgnn.models import SMP
+from smpgnn.models.registry import NetworkSpec
 
-OURS = [sys.executable, "-m", "smpgnn", "train", "molecules"]
-#: Targets of the tables, and the epochs of a trial.
-TABLES = {"esol": ("logp", 40), "lipophilicity": ("lipo", 8)}
-#: Options of the networks.
-NETWORKS = {
-    "default": "",
-    "48 channels, 4 layers": "--num-layers 4",
-    "32 channels, 6 layers": "--hidden-channels 32",
-    "32 channels, 6 layers, radius 2": "--hidden-channels 32 --context-radius 2",
-    "32 channels, 4 layers": "--hidden-channels 32 --num-layers 4",
-    "32 channels, 4 layers, radius 2": "--hidden-channels 32 --num-layers 4 --context-radius 2",
+EPOCHS = 40
+_BATCH = 64
+#: Settings of the networks that differ from the default.
+NETWORKS: dict[str, dict[str, int]] = {
+    "default": {},
+    "48 channels, 4 layers": {"num_layers": 4},
+    "32 channels, 6 layers": {"hidden_channels": 32},
+    "32 channels, 6 layers, radius 2": {"hidden_channels": 32, "context_radius": 2},
+    "32 channels, 4 layers": {"hidden_channels": 32, "num_layers": 4},
+    "32 channels, 4 layers, radius 2": SMALL["molecules"],
 }
-#: The networks and seeds of each table.
-TRIALS = {
-    "esol": {
-        name: (0, 1) if name in ("default", list(NETWORKS)[-1]) else (0,) for name in NETWORKS
-    },
-    "lipophilicity": {"default": (0,), list(NETWORKS)[-1]: (0,)},
-}
+#: Networks with two seeds; the others have one.
+_TWICE = ("default", "32 channels, 4 layers, radius 2")
 
 
 def trial(folder: Path, data: Path, name: str, seed: int) -> dict[str, Any]:
     """The record of a run, which is trained unless it is finished."""
-    target, epochs = TABLES[data.stem]
-    run = folder / f"{data.stem}-{name.replace(', ', '-').replace(' ', '-')}-seed{seed}"
+    run = folder / f"esol-{name.replace(', ', '-').replace(' ', '-')}-seed{seed}"
     if not (run / "run.json").exists():
         words = [
-            *OURS, data, "--targets", target, "--epochs", str(epochs), "--seed", str(seed),
-            "--device", "cpu", "--no-baseline", "--no-report", "--output", run,
-            *NETWORKS[name].split(),
+            sys.executable, "-m", "smpgnn", "train", "molecules", data, "--targets", "logp",
+            "--epochs", EPOCHS, "--seed", seed, "--device", "cpu", "--no-baseline", "--no-report",
+            "--output", run,
         ]  # fmt: skip
+        for option, value in NETWORKS[name].items():
+            words += ["--" + option.replace("_", "-"), value]
         subprocess.run(list(map(str, words)), check=True, stdout=subprocess.DEVNULL)
     content: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
     return content
 
 
-def epoch_seconds(data: Path, chemprop: Path, repeat: int) -> dict[str, float]:
-    """Processor seconds of an epoch, by network."""
-    common = [data, "--targets", TABLES[data.stem][0], "--device", "cpu", "--no-baseline"]
-    commands: dict[str, list[str | Path]] = {
-        "default": [*OURS, *common],
-        "small": [*OURS, *common, "--preset", "small"],
-        "chemprop": [
-            chemprop, "train", "--data-path", data, "-s", "smiles", "--target-columns",
-            TABLES[data.stem][0], "-t", "regression", "--accelerator", "cpu",
-            "--warmup-epochs", "0",
-        ],
-    }  # fmt: skip
-    found: dict[str, list[float]] = {name: [] for name in commands}
-    with tempfile.TemporaryDirectory() as folder:
-        for turn in range(repeat):
-            for name, words in commands.items():
-                flag = "-o" if name == "chemprop" else "--output"
-                seconds = [
-                    processor_seconds(
-                        [*words, "--epochs", str(n), flag, Path(folder, f"{name}-{turn}-{n}")]
-                    )
-                    for n in (1, 3)
-                ]
-                found[name].append((seconds[1] - seconds[0]) / 2)
-    return {name: statistics.median(values) for name, values in found.items()}
+def step_ms(data: Path, repeat: int) -> dict[str, float]:
+    """Processor time of a training step on 64 molecules, by network; the steps alternate."""
+    table = pd.read_csv(data).sample(_BATCH, random_state=0)
+    batch = MoleculeFeaturizer().featurize(table.smiles).store.batch(torch.arange(_BATCH))
+    assert batch.x is not None
+    assert batch.edge_attr is not None
+    x, edge_attr = batch.x.float(), batch.edge_attr.float()
+    work = Workload("molecules", SMP, x, batch.edge_index, edge_attr, batch.batch, _BATCH)
+    steps = {}
+    for name, changes in NETWORKS.items():
+        options = MoleculesOptions().network.changed(**changes)
+        spec = NetworkSpec(
+            in_channels=x.size(1), edge_channels=edge_attr.size(1), graph_outputs=1, options=options
+        )
+        steps[name] = make_step(spec.build(), work)
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for turn in range(repeat + 1):
+        for name, step in steps.items():
+            taken = time_ms(step, "cpu")
+            if turn:  # the first step warms up
+                times[name].append(taken)
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("folder", type=Path, help="folder of the runs")
-    parser.add_argument("--chemprop", type=Path, required=True, help="its command")
-    parser.add_argument("--repeat", type=int, default=1, help="timed epochs of each network")
+    parser.add_argument("--repeat", type=int, default=7, help="timed steps of each network")
     parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
+    torch.set_num_threads(1)
     tables = Path(os.environ["SMPGNN_DATA"]).resolve() / "molecules"
+    times = step_ms(tables / "lipophilicity.csv", options.repeat)
     rows = []
-    for table, networks in TRIALS.items():
-        for name, seeds in networks.items():
-            runs = [trial(options.folder, tables / f"{table}.csv", name, seed) for seed in seeds]
-            row = {
-                "table": table,
+    for name in NETWORKS:
+        seeds = (0, 1) if name in _TWICE else (0,)
+        runs = [trial(options.folder, tables / "esol.csv", name, seed) for seed in seeds]
+        errors = [run["validation"]["rmse"] for run in runs]
+        rows.append(
+            {
                 "network": name,
                 "parameters": runs[0]["parameters"],
-                "epochs": TABLES[table][1],
-                "validation_rmse": [run["validation"]["rmse"] for run in runs],
+                "step_ms": times[name],
+                "validation_rmse": errors,
             }
-            print(row, flush=True)
-            rows.append(row)
-    epochs = epoch_seconds(tables / "lipophilicity.csv", options.chemprop, options.repeat)
-    print(epochs)
+        )
+        print(f"{name:<34}{times[name]:>8.0f} ms  " + " ".join(f"{error:.3f}" for error in errors))
     if options.output:
-        record = {
-            "device": processor(),
-            "chemprop": version(options.chemprop),
-            "trials": rows,
-            "epoch_s": epochs,
-        }
+        record = {"device": processor(), "table": "ESOL", "epochs": EPOCHS, "rows": rows}
         write_text(options.output, json.dumps(record, indent=1) + "\n")
 
 

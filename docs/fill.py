@@ -272,6 +272,29 @@ def prediction() -> str:
     return "\n".join([*lines, "", about])
 
 
+def small_molecules() -> str:
+    """Smaller networks for molecules: their accuracy, and the time of a training step."""
+    record = read("benchmarks/small-molecules.json")
+    lines = [
+        "| network of `molecules` | parameters | training step | validation RMSE |",
+        "|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        errors = " and ".join(f"{error:.3f}" for error in row["validation_rmse"])
+        time = f"{row['step_ms']:.0f} ms"
+        lines.append(_table_line([row["network"], f"{row['parameters']:,}", time, errors]))
+    about = (
+        f"({record['table']}, {record['epochs']} epochs, seed 0, with two numbers seeds 0 and 1. "
+        "Step: processor time of one thread for 64 molecules of lipophilicity, "
+        f"{record['device']}; `python benchmarks/small.py`.)"
+    )
+    return "\n".join([*lines, "", about])
+
+
+def step_one_thread() -> str:
+    return _steps("step-cpu-1.json", "CPU", "ours_ms")
+
+
 def step_gpu() -> str:
     return _steps("step-h200.json", "GPU, eager", "eager_ms")
 
@@ -457,6 +480,7 @@ DOCUMENTS = {
     },
     "docs/speed.md": {
         "compile": compiled,
+        "step-one-thread": step_one_thread,
         "prediction": prediction,
         "step-gpu": step_gpu,
         "step-captured": step_captured,
@@ -466,6 +490,7 @@ DOCUMENTS = {
         "precision": precision,
         "complexity": complexity,
     },
+    "docs/molecules.md": {"small-molecules": small_molecules},
     "docs/many_machines.md": {"partitions": partitions},
     "docs/ensembles.md": {"intervals": intervals},
     "docs/training.md": {"few-molecules": few_molecules},

@@ -64,7 +64,7 @@ PAPER: dict[str, dict[str, Any]] = {
     },
 }
 
-#: A network for molecules that trains about twice as fast on a CPU (docs/molecules.md).
+#: A network for molecules that trains several times faster on a CPU (docs/molecules.md).
 SMALL: dict[str, dict[str, Any]] = {
     "molecules": {"hidden_channels": 32, "num_layers": 4, "context_radius": 2},
 }
