@@ -30,7 +30,6 @@ from smpgnn.config.presets import SMALL
 from smpgnn.data.molecules import MoleculeFeaturizer
 from smpgnn.files import write_text
 from smpgnn.models import SMP
-from smpgnn.models.registry import NetworkSpec
 
 EPOCHS = 40
 _BATCH = 64
@@ -70,14 +69,13 @@ def step_ms(data: Path, repeat: int) -> dict[str, float]:
     assert batch.x is not None
     assert batch.edge_attr is not None
     x, edge_attr = batch.x.float(), batch.edge_attr.float()
-    work = Workload("molecules", SMP, x, batch.edge_index, edge_attr, batch.batch, _BATCH)
-    steps = {}
-    for name, changes in NETWORKS.items():
+
+    def build(**changes: int) -> SMP:
         options = MoleculesOptions().network.changed(**changes)
-        spec = NetworkSpec(
-            in_channels=x.size(1), edge_channels=edge_attr.size(1), graph_outputs=1, options=options
-        )
-        steps[name] = make_step(spec.build(), work)
+        return SMP(x.size(1), 1, edge_channels=edge_attr.size(1), options=options)
+
+    work = Workload("molecules", build, x, batch.edge_index, edge_attr, batch.batch, _BATCH)
+    steps = {name: make_step(build(**changes), work) for name, changes in NETWORKS.items()}
     times: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(repeat + 1):
         for name, step in steps.items():

@@ -48,7 +48,7 @@ class TrainOptions(Options):
         0, HARDWARE, "maximum context rows per batch; 0: no limit",
         advanced=True, at_least=0, at_most=10**15,
     )  # fmt: skip
-    auto_batch: bool = option(False, HARDWARE, "choose batches that fit the free memory")
+    auto_batch: bool = option(False, HARDWARE, "choose batches that fit free memory")
     lr: float = option(1e-3, OPTIMISER, "learning rate", above=0, at_most=1000)
     optimizer: str = option(
         "adamw", OPTIMISER, "optimiser", ("adamw", "adam", "sgd"), advanced=True

@@ -168,8 +168,9 @@ class _DefaultCore(Function):
             biases = (d_ba, d_bu, d_br, d_bv)
             edges = None if edge is None else d_edge
             return du, edges, None, None, None, None, None, *matrices, *biases
-        du, d_edge, slopes = blocks.backward(
-            grad, u, *rest, edge, (wa, wb, wu, wr, wm, wv, ba, bu, br, bv), wiring,
+        (hidden,) = rest
+        du, d_edge, found = blocks.backward(
+            grad, u, hidden, edge, (wa, wb, wu, wr, wm, wv, ba, bu, br, bv), wiring,
             message_residual=ctx.passes, update_residual=ctx.adds, towers=ctx.towers,
         )  # fmt: skip
-        return du, d_edge, None, None, None, None, None, *(slope.to(u.dtype) for slope in slopes)
+        return du, d_edge, None, None, None, None, None, *(slope.to(u.dtype) for slope in found)
