@@ -112,7 +112,7 @@ def _table(
     """The terms of the messages in one table: receivers, then senders, then edges."""
     rows = u.size(0)
     table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
-    multiply(u, wa, table[:rows], count).add_(ba)
+    multiply(u, wa, table[:rows].copy_(ba), count, add=True)
     multiply(u, wb, table[rows : 2 * rows], count)
     if edge is not None:
         table[2 * rows :] = edge
