@@ -4,8 +4,9 @@
 
 Our network and the naive one share parameters and batch, and the script first compares their
 outputs. PPGN and GIN have the same readout, width and depth. The steps of all networks alternate,
-so that a busy machine slows all of them; the script prints medians. Memory is the peak of live
-tensors during a step, above those before it. On a GPU our step is captured, as in training
+so that a busy machine slows all of them; the script prints medians. With one thread of a CPU it
+measures processor time, which depends less on what else the machine does. Memory is the peak of
+live tensors during a step, above those before it. On a GPU our step is captured, as in training
 (`eager` is the same step without capture), and float32 matmuls may use TF32.
 """
 
@@ -155,11 +156,13 @@ def peak_mib(step: Callable[[], Tensor], device: str) -> float:
 
 
 def time_ms(step: Callable[[], Tensor], device: str) -> float:
-    start = time.perf_counter()
+    alone = device == "cpu" and torch.get_num_threads() == 1
+    clock = time.process_time if alone else time.perf_counter
+    start = clock()
     step()
     if device == "cuda":
         torch.cuda.synchronize()
-    return 1000 * (time.perf_counter() - start)
+    return 1000 * (clock() - start)
 
 
 def difference(ours: nn.Module, naive: nn.Module, work: Workload) -> float:
@@ -220,9 +223,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     if options.device == "cuda":
         torch.set_float32_matmul_precision("high")
-    name = (
-        torch.cuda.get_device_name() if options.device == "cuda" else f"{options.threads} threads"
-    )
+    name = f"{options.threads} threads" if options.threads > 1 else "1 thread, processor time"
+    if options.device == "cuda":
+        name = torch.cuda.get_device_name()
     print(f"One training step on {options.device} ({name}), torch {torch.__version__}\n")
     print(
         f"{'case':<16}{'parameters':>11}{'ours ms':>9}{'naive ms':>10}{'faster':>8}{'PPGN ms':>9}"

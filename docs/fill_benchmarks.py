@@ -33,6 +33,10 @@ def step() -> str:
     return _steps("step-cpu.json", "CPU", "ours_ms")
 
 
+def step_one_thread() -> str:
+    return _steps("step-cpu-1.json", "CPU", "ours_ms")
+
+
 def step_gpu() -> str:
     return _steps("step-h200.json", "GPU, eager", "eager_ms")
 
@@ -43,6 +47,27 @@ def step_captured() -> str:
     rows = [[row["case"], f"{row['ours_ms']:.1f} ms"] for row in record["rows"]]
     about = "Captured steps of the other networks were not measured."
     return table(["GPU, captured", "ours"], rows, about)
+
+
+def small_molecules() -> str:
+    """Smaller networks for molecules: their accuracy, and the time of a training step."""
+    record = read("benchmarks/small-molecules.json")
+    rows = [
+        [
+            row["network"],
+            f"{row['parameters']:,}",
+            f"{row['step_ms']:.0f} ms",
+            " and ".join(f"{error:.3f}" for error in row["validation_rmse"]),
+        ]
+        for row in record["rows"]
+    ]
+    about = (
+        f"{record['table']}, {record['epochs']} epochs, seed 0, with two numbers seeds 0 and 1. "
+        "Step: processor time of one thread for 64 molecules of lipophilicity, "
+        f"{record['device']}; `python benchmarks/small.py`."
+    )
+    heads = ["network of `molecules`", "parameters", "training step", "validation RMSE"]
+    return table(heads, rows, about)
 
 
 def family() -> str:

@@ -152,8 +152,12 @@ def test_wrong_calls(graph_run: Result) -> None:
             {},
             "task must be one of cycles, properties, zinc, counting, molecules, graph",
         ),
-        (("cycles",), {"preset": "mine"}, "preset must be 'paper' or left out, not 'mine'"),
-        (("molecules",), {"preset": "paper"}, "the paper has no experiment 'molecules'"),
+        (("cycles",), {"preset": "mine"}, "preset must be 'paper' or 'small', not 'mine'"),
+        (
+            ("molecules",),
+            {"preset": "paper"},
+            "--preset paper: 'molecules' has no preset of this name: choose small, or leave it out",
+        ),
         (("cycles",), {"epoch": 3}, "train: unknown key 'epoch': did you mean 'epochs'?"),
         (("cycles",), {"epochs": "3"}, "train: epochs must be a whole number, not '3'"),
         (

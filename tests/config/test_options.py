@@ -19,7 +19,7 @@ from smpgnn.config.options import (
     read_config,
     to_yaml,
 )
-from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.presets import PRESETS, presets, with_preset
 from smpgnn.config.settings import flat, with_values
 from smpgnn.errors import InputError
 from smpgnn.models.registry import NetworkSpec
@@ -31,8 +31,8 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
 @pytest.mark.parametrize("task", TASKS)
 def test_yaml_and_back(task: str, tmp_path: Path) -> None:
     options = TASKS[task]()
-    if task in PAPER:
-        options = paper_preset(options)
+    for name in presets(task):
+        options = with_preset(options, name)
     options = with_values(options, {"norm": "none", "lr": 3e-4, "seed": 7, "output": "a b"}, "x")
     (tmp_path / "c.yaml").write_text(to_yaml(options))
     assert from_config(read_config(tmp_path / "c.yaml"), "c.yaml") == options
@@ -206,18 +206,19 @@ def test_a_config_must_name_a_known_task(task: Any) -> None:
         from_config({"task_type": task}, "c.yaml")
 
 
+@pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("task", TASKS)
-def test_the_preset_of_the_paper(task: str) -> None:
+def test_presets(task: str, name: str) -> None:
     options = TASKS[task]()
-    if task not in PAPER:
-        with pytest.raises(InputError, match=f"the paper has no experiment '{task}'"):
-            paper_preset(options)
+    if task not in PRESETS[name]:
+        with pytest.raises(InputError, match=f"'{task}' has no preset of this name"):
+            with_preset(options, name)
         return
-    preset = paper_preset(options)
+    preset, values = with_preset(options, name), PRESETS[name][task]
     # each value of the preset would be accepted from a person, and differs nowhere else
-    assert with_values(options, PAPER[task], "preset") == preset
+    assert with_values(options, values, "preset") == preset
     before, after = flat(options), flat(preset)
-    assert all(before[name] == after[name] for name in set(before) - set(PAPER[task]))
+    assert all(before[name] == after[name] for name in set(before) - set(values))
 
 
 @pytest.mark.parametrize("task", TASKS)

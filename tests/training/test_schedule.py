@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smpgnn.config.options import CyclesOptions
-from smpgnn.config.presets import paper_preset
+from smpgnn.config.presets import with_preset
 from smpgnn.training.schedule import Plateau, rate_factor
 
 STEPS = 10
@@ -73,7 +73,7 @@ def test_every_factor_is_between_0_and_1(
 
 
 def test_the_paper_lowers_the_rate_of_cycles_by_half_a_percent_in_five_epochs() -> None:
-    options = paper_preset(CyclesOptions())
+    options = with_preset(CyclesOptions(), "paper")
     assert rate_factor(options, 5 * STEPS, STEPS) == pytest.approx(0.995)
 
 

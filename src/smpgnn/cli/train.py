@@ -20,7 +20,7 @@ from smpgnn.config.options import (
     read_config,
     to_yaml,
 )
-from smpgnn.config.presets import PAPER, paper_preset
+from smpgnn.config.presets import PRESETS, presets, with_preset
 from smpgnn.config.setting import DATA, RUN
 from smpgnn.config.settings import settings, with_values
 from smpgnn.errors import InputError, Terminated
@@ -32,6 +32,10 @@ EXAMPLES = {
     "counting": "smpgnn train counting --substructure cycle6 --data-dir ~/data",
     "molecules": "smpgnn train molecules data.csv --smiles-column smiles --targets logS",
     "graphs": "smpgnn train graphs my_graphs/ --labels labels.csv --targets class",
+}
+PRESET_HELP = {
+    "paper": "settings of the paper's experiment",
+    "small": "a network that trains faster on a CPU",
 }
 
 
@@ -62,10 +66,9 @@ def add_train(verbs: Any) -> None:
             action="store_true",
             help="print all settings as YAML and exit",
         )
-        if name in ("cycles", "properties", "zinc"):
-            run.add_argument(
-                "--preset", choices=("paper",), help="settings of the paper's experiment"
-            )
+        if presets(name):
+            about = ", or ".join(PRESET_HELP[preset] for preset in presets(name))
+            run.add_argument("--preset", choices=presets(name), help=about)
         if name == "zinc":
             add_trust_pickle(groups[DATA])
         task.add_help_all()
@@ -77,7 +80,8 @@ def chosen_options(arguments: argparse.Namespace) -> tuple[TrainOptions, set[str
     task = arguments.task_name
     options, named = TASKS[task](), set[str]()
     if getattr(arguments, "preset", None):
-        options, named = paper_preset(options), {*PAPER[task]}
+        options = with_preset(options, arguments.preset)
+        named = {*PRESETS[arguments.preset][task]}
     if arguments.config is not None:
         values = read_config(arguments.config)
         other = values.pop("task_type", task)

@@ -47,7 +47,7 @@ class TrainOptions(Options):
     batch_rows: int = advanced(
         0, HARDWARE, "maximum context rows per batch; 0: no limit", at_least=0, at_most=10**15
     )
-    auto_batch: bool = option(False, HARDWARE, "choose batches that fit the free memory")
+    auto_batch: bool = option(False, HARDWARE, "choose batches that fit free memory")
     lr: float = option(1e-3, OPTIMISER, "learning rate", above=0, at_most=1000)
     optimizer: str = advanced("adamw", OPTIMISER, "optimiser", ("adamw", "adam", "sgd"))
     momentum: float = advanced(0.9, OPTIMISER, "momentum of sgd", at_least=0, below=1)

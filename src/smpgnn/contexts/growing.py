@@ -247,10 +247,12 @@ class _Reach:
         heard = take(ptr, self.arrived + take(take(shift, receiver), self.edge))
         heard += self.edge - take(take(edge_ptr, receiver), self.edge)
         source[heard] = take(self.moved, self.sent) + take(take(shift, sender), self.edge)
+        whole = table.ptr.numel() == topology.num_nodes + 1  # not only the contexts near targets
         return Lift(
             ptr=ptr,
             source=source,
             target=target,
             edge=take(order, edge),
             scale=take(topology.inverse_average_degree, take(topology.batch, table.owner)),
+            cuts=take(table.ptr, topology.graph_ptr) if whole else None,
         )

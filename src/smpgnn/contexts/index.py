@@ -116,6 +116,7 @@ class ContextIndex:
             target=target,
             edge=edge,
             scale=take(topology.inverse_average_degree, self.row_graph),
+            cuts=take(table.ptr, topology.graph_ptr),
         )
 
     def _lift_by_edge(self) -> Lift:

@@ -170,6 +170,7 @@ class DefaultSMPLayer(SetMapLayer):
             message_residual=self.options.message_residual,
             update_residual=self.options.update_residual,
             terms=terms,
+            towers=self.options.towers,
         )
         return prepared, rows
 

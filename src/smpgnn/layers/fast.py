@@ -70,8 +70,9 @@ class FastSMPLayer(SetMapLayer):
         self.check(context, index, edge_attr)
         u = self.set_map(context, norm).rows
         w4, w5 = assemble([self.w4, self.w5])
+        towers = self.options.towers
         if self.options.divide_update:
-            rows = index.divide(fast_core(u, w4, w5, index.undivided))
+            rows = index.divide(fast_core(u, w4, w5, index.undivided, towers))
         else:
-            rows = fast_core(u, w4, w5, index)
+            rows = fast_core(u, w4, w5, index, towers)
         return LocalContext(rows, index.layout)

@@ -97,7 +97,9 @@ class SetLinear(nn.Module):
             bias = bias + affine.shift.to(w1.dtype) @ w1
             center, matrix = affine.center, affine.scale.unsqueeze(1) * w1
         both = F.linear(torch.cat(values, 1), maps.t(), torch.cat([bias, torch.zeros_like(bias)]))
-        rows, terms = set_linear(context.rows, matrix, both, context.layout, center, message)
+        rows, terms = set_linear(
+            context.rows, matrix, both, context.layout, center, message, towers=self.w1.towers
+        )
         return LocalContext(rows, context.layout), terms
 
 

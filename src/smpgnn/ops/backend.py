@@ -21,6 +21,9 @@ from torch.autograd import forward_ad
 
 from smpgnn.tracing import traced
 
+#: Numbers in a block of rows on a CPU. What an operation needs for a block stays in the cache,
+#: where gathers are several times faster than in memory.
+CACHED = 1 << 19
 #: The largest width of a layer that the kernels support.
 WIDEST = 64
 #: Set to False to run without kernels on a GPU (for comparison).

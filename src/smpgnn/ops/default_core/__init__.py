@@ -9,19 +9,14 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product, times, times_into
 from smpgnn.ops.backend import (
     fused_product,
     plain_gradients,
     transformed,
     working_dtype,
 )
-from smpgnn.ops.neighbor import (
-    neighbor_sum,
-    relu_neighbor_sum,
-    relu_table_gradients,
-    relu_table_sum,
-)
+from smpgnn.ops.default_core import blocks
+from smpgnn.ops.neighbor import neighbor_sum, relu_neighbor_sum
 from smpgnn.ops.routes import Wiring
 from smpgnn.ops.sparse import expand_rows
 
@@ -57,6 +52,7 @@ def default_core(
     message_residual: bool,
     update_residual: bool,
     terms: Tensor | None = None,
+    towers: int = 1,
 ) -> Tensor:
     r"""Messages and update of the default layer, from the output of its set map.
 
@@ -66,7 +62,9 @@ def default_core(
                 + [\textstyle\sum_k u_k W_m / d_\text{avg}]\bigr) W_v + b_v + [u_i]
 
     The terms in brackets belong to `message_residual` and `update_residual`. `terms` contains
-    :math:`u W_a + b_a` and :math:`u W_b` side by side if they are known already.
+    :math:`u W_a + b_a` and :math:`u W_b` side by side if they are known already. :math:`W_a` and
+    :math:`W_b` have `towers` blocks on their diagonals; other entries are 0, and their gradients
+    need not be computed.
 
     Shapes: u [P, C], edge [E, C] or None, terms [P, 2 C], result [P, C].
     """
@@ -76,7 +74,7 @@ def default_core(
     if transformed():
         return _reference(u.to(dtype), edge, wiring, message_residual, update_residual, *cast)
     result: Tensor = _DefaultCore.apply(  # type: ignore[no-untyped-call]
-        u.to(dtype), edge, terms, wiring, message_residual, update_residual, *cast
+        u.to(dtype), edge, terms, wiring, message_residual, update_residual, towers, *cast
     )
     return result
 
@@ -114,9 +112,9 @@ class _DefaultCore(Function):
     @staticmethod
     def forward(
         ctx: Any, u: Tensor, edge: Tensor | None, ab: Tensor | None, wiring: Wiring, passes: bool,
-        adds: bool, *weights: Tensor,
+        adds: bool, towers: int, *weights: Tensor,
     ) -> Tensor:  # fmt: skip
-        ctx.wiring, ctx.passes, ctx.adds = wiring, passes, adds
+        ctx.wiring, ctx.passes, ctx.adds, ctx.towers = wiring, passes, adds, towers
         wa, wb, wu, wr, wm, wv, ba, bu, br, bv = weights
         if fused_product(u, wu):
             from smpgnn.ops.default_core import kernel
@@ -132,17 +130,12 @@ class _DefaultCore(Function):
             )  # fmt: skip
             ctx.save_for_backward(u, edge, ab, *weights, hidden, relus)
             return out
-        relus = relu_table_sum(_table(u, edge, wa, wb, ba), wiring.lift, edge is not None)
-        arrived = wiring.routes.arrived.to(u.dtype).unsqueeze(1)
-        hidden = torch.addcmul(bu, arrived, br).index_select(0, wiring.layout.owner)
-        times_into(hidden, u, wu, add=True)
-        times_into(hidden, relus, wr, add=True)
-        if passes:
-            times_into(hidden, wiring.lift.receive(u), wm, add=True)
-        hidden.relu_()
-        ctx.save_for_backward(u, edge, None, *weights, hidden, relus)
-        new = times(hidden, wv, bv)
-        return new.add_(u) if adds else new
+        new, hidden = blocks.forward(
+            u, edge, weights, wiring, message_residual=passes, update_residual=adds,
+            towers=towers, keep=any(ctx.needs_input_grad),
+        )  # fmt: skip
+        ctx.save_for_backward(u, edge, None, *weights, hidden)
+        return new
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -156,7 +149,7 @@ class _DefaultCore(Function):
                 [u, edge, wa, wb, wu, wr, wm, wv, ba, bu, br, bv],
                 [grad],
             )
-            return du, d_edge, None, None, None, None, *slopes
+            return du, d_edge, None, None, None, None, None, *slopes
         if ab is not None:
             from smpgnn.ops.default_core import kernel
 
@@ -174,38 +167,10 @@ class _DefaultCore(Function):
             matrices = (d_wa, d_wb, d_wu, d_wr, d_wm if ctx.passes else None, d_wv)
             biases = (d_ba, d_bu, d_br, d_bv)
             edges = None if edge is None else d_edge
-            return du, edges, None, None, None, None, *matrices, *biases
-        hidden, relus = rest
-        dt = torch.ops.aten.threshold_backward(times(grad, wv.t()), hidden, 0)
-        d_wv, d_bv = inner_product(hidden, grad), grad.sum(0)
-        by_context = wiring.layout.plain[0](dt)
-        d_wu, d_bu = inner_product(u, dt), by_context.sum(0)
-        d_wr, d_br = inner_product(relus, dt), wiring.routes.arrived.to(u.dtype) @ by_context
-        du, d_wm = times(dt, wu.t()), torch.zeros_like(wm)
-        if ctx.passes:
-            sent = wiring.lift.send(dt)
-            times_into(du, sent, wm.t(), add=True)
-            d_wm = inner_product(u, sent)
-            del sent
-        table, relus_grad = _table(u, edge, wa, wb, ba), times(dt, wr.t())
-        del dt
-        da, db, d_edge = relu_table_gradients(relus_grad, table, wiring.lift, edge is not None)
-        del table, relus_grad
-        times_into(du, da, wa.t(), add=True)
-        times_into(du, db, wb.t(), add=True)
-        if ctx.adds:
-            du += grad
-        d_wa, d_wb, d_ba = inner_product(u, da), inner_product(u, db), da.sum(0)
-        matrices = (d_wa, d_wb, d_wu, d_wr, d_wm, d_wv)
-        return du, d_edge, None, None, None, None, *matrices, d_ba, d_bu, d_br, d_bv
-
-
-def _table(u: Tensor, edge: Tensor | None, wa: Tensor, wb: Tensor, ba: Tensor) -> Tensor:
-    """The terms of the messages in one table: receivers, then senders, then edges."""
-    rows = u.size(0)
-    table = u.new_empty(2 * rows + (0 if edge is None else edge.size(0)), u.size(1))
-    times_into(table[:rows], u, wa, ba)
-    times_into(table[rows : 2 * rows], u, wb)
-    if edge is not None:
-        table[2 * rows :] = edge
-    return table
+            return du, edges, None, None, None, None, None, *matrices, *biases
+        (hidden,) = rest
+        du, d_edge, found = blocks.backward(
+            grad, u, hidden, edge, (wa, wb, wu, wr, wm, wv, ba, bu, br, bv), wiring,
+            message_residual=ctx.passes, update_residual=ctx.adds, towers=ctx.towers,
+        )  # fmt: skip
+        return du, d_edge, None, None, None, None, None, *(slope.to(u.dtype) for slope in found)

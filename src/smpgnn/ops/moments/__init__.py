@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from smpgnn.ops.affine import row_blocks
 from smpgnn.ops.backend import fused, plain_gradients, transformed
 from smpgnn.ops.sparse import segment_sum
 
@@ -124,20 +125,24 @@ class _Measure(Function):
         share = share / layout.count.clamp(min=1).to(share.dtype).unsqueeze(1)
         if d_squares is not None:
             share = share - (2 * d_squares * middle).to(share.dtype)
-        out = share.index_select(0, layout.owner)
-        if d_squares is not None:
-            out.addcmul_(rows, (2 * d_squares).to(rows.dtype))
-        if layout.counted is not None:
-            out.mul_(layout.counted.to(out.dtype).unsqueeze(1))
+        out, counted = torch.empty_like(rows), layout.counted
+        for some in row_blocks(rows):
+            part = out[some]
+            torch.index_select(share, 0, layout.owner[some], out=part)
+            if d_squares is not None:
+                part.addcmul_(rows[some], (2 * d_squares).to(rows.dtype))
+            if counted is not None:
+                part.mul_(counted[some].to(out.dtype).unsqueeze(1))
+            if grad is not None:
+                part += grad[some]
         if d_own is not None:
             out.index_add_(0, layout.own, d_own.to(out.dtype))
-        if grad is not None:
-            out += grad
         return out, None, None
 
 
 def _centred_squares(rows: Tensor, middle: Tensor, multiplicity: Tensor | None) -> Tensor:
-    gap = (rows - middle.to(rows.dtype)).to(middle.dtype)
-    if multiplicity is None:
-        return gap.square_().sum(0)
-    return multiplicity.to(gap.dtype) @ gap.square_()
+    total = torch.zeros_like(middle)
+    for some in row_blocks(rows):
+        gap = (rows[some] - middle.to(rows.dtype)).to(middle.dtype).square_()
+        total += gap.sum(0) if multiplicity is None else multiplicity[some].to(gap.dtype) @ gap
+    return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.autograd import Function
 
 from smpgnn.contexts.caching import cached_property
 from smpgnn.contexts.topology import pointer, take
+from smpgnn.ops import backend
 from smpgnn.ops.backend import fused, plain_gradients, transformed
 from smpgnn.ops.sparse import SparseSum, pieces, sparse_apply
 from smpgnn.tracing import traced
@@ -34,13 +36,16 @@ class Lift:
     target: Tensor
     edge: Tensor
     scale: Tensor
+    #: Rows between which the list may be cut [B + 1]: no message passes from one part to another.
+    cuts: Tensor | None = None
     given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     @cached_property
     def by_source(self) -> tuple[Tensor, Tensor]:
         """Pointer [P + 1] and indices [M] of the entries that leave each row."""
         counts = torch.bincount(self.source, minlength=self.scale.numel())
-        return pointer(counts), torch.argsort(self.source.int(), stable=True)
+        order = torch.argsort(self.source.int(), stable=True)
+        return pointer(counts).to(self.ptr.dtype), order.to(self.ptr.dtype)
 
     @cached_property
     def receive(self) -> SparseSum:
@@ -55,7 +60,9 @@ class Lift:
     @cached_property
     def places(self) -> Tensor:
         """0, 1, …, M."""
-        return torch.arange(self.source.numel() + 1, device=self.source.device)
+        return torch.arange(
+            self.source.numel() + 1, device=self.source.device, dtype=self.ptr.dtype
+        )
 
     @cached_property
     def terms(self) -> tuple[Tensor, Tensor]:
@@ -73,7 +80,7 @@ class Lift:
     @cached_property
     def by_edge(self) -> Tensor:
         """The entries sorted by edge, [M]."""
-        return torch.argsort(self.edge.int(), stable=True)
+        return torch.argsort(self.edge.int(), stable=True).to(self.ptr.dtype)
 
     @cached_property
     def edge_ends(self) -> Tensor | None:
@@ -84,7 +91,7 @@ class Lift:
         """Pointer [E + 1] into `by_edge`."""
         if self.edge_ends is not None:
             return self.edge_ends
-        return pointer(torch.bincount(self.edge, minlength=edges))
+        return pointer(torch.bincount(self.edge, minlength=edges)).to(self.ptr.dtype)
 
     @cached_property
     def small(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -109,11 +116,54 @@ class Lift:
     def _by_edge(self) -> list[tuple[Tensor, Tensor, Tensor]]:
         return []
 
+    def blocks(self, channels: int) -> list[Block]:
+        """Parts without messages between them, whose rows stay in the cache of a processor.
+
+        Operations on a CPU go through them one by one; on a GPU there is one block.
+        """
+        limit = max(1, backend.CACHED // max(1, channels))
+        total = self.scale.numel()
+        if self.cuts is None or self.given or self.scale.is_cuda or total <= limit:
+            return [Block(slice(0, total), slice(None), self)]
+        if limit not in self._blocks:
+            self._blocks[limit] = list(self._cut(limit))
+        return self._blocks[limit]
+
+    @cached_property
+    def _blocks(self) -> dict[int, list[Block]]:
+        """`blocks` by the number of their rows."""
+        return {}
+
+    def _cut(self, limit: int) -> Iterator[Block]:
+        assert self.cuts is not None
+        parts = [rows for _, rows in pieces(self.cuts, self.scale.numel(), limit)]
+        ends = self.ptr[torch.tensor([0, *(rows.stop for rows in parts)])].tolist()
+        for rows, (begin, end) in zip(parts, pairwise(ends), strict=True):
+            edge = self.edge[begin:end]
+            first, last = (int(value) for value in edge.aminmax()) if end > begin else (0, -1)
+            lift = Lift(  # int32: fewer bytes in the cache
+                ptr=(self.ptr[rows.start : rows.stop + 1] - begin).int(),
+                source=(self.source[begin:end] - rows.start).int(),
+                target=(self.target[begin:end] - rows.start).int(),
+                edge=(edge - first).int(),
+                scale=self.scale[rows],
+            )
+            yield Block(rows, slice(first, last + 1), lift)
+
     def chunks(self, entries: int) -> Iterator[tuple[slice, slice]]:
         """Split into pieces of about `entries` entries: the receiving rows and entries of each."""
         total = self.source.numel()
         # padded lists are never cut
         yield from pieces(self.ptr, total, total if self.given else entries)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows that exchange messages with each other only; their edges, from first to last."""
+
+    rows: slice
+    edges: slice
+    lift: Lift
 
 
 def neighbor_sum(rows: Tensor, lift: Lift) -> Tensor:
@@ -183,7 +233,7 @@ class _ReluNeighborSum(Function):
 
             return *kernel.relu_gradients(grad, receiver, sender, edge, lift), None
         table = torch.cat([receiver, sender] if edge is None else [receiver, sender, edge])
-        return *relu_table_gradients(grad, table, lift, edge is not None), None
+        return *relu_table_gradients(grad, table, lift, edge is not None)[1:], None
 
 
 def _listed(rows: Tensor) -> bool:
@@ -205,28 +255,34 @@ def relu_table_sum(table: Tensor, lift: Lift, with_edge: bool) -> Tensor:
 
 def relu_table_gradients(
     grad: Tensor, table: Tensor, lift: Lift, with_edge: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of receivers, senders and edges; recomputes the terms."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The result of `relu_table_sum` again, and gradients of receivers, senders and edges."""
     size = lift.scale.numel()
     edges = table.size(0) - 2 * size
-    grad = grad * lift.scale.to(grad.dtype).unsqueeze(1)
+    scale = lift.scale.to(grad.dtype).unsqueeze(1)
+    grad = grad * scale
     parts = list(_pieces(lift, table))
     if len(parts) == 1:
-        passed = _passed(grad, table, lift, parts[0][1], with_edge)
-        ptr, order = lift.by_source
-        grad_edge = None
+        terms = _terms(table, lift, parts[0][1], with_edge).relu_()
+        sums = _collect(terms, lift, *parts[0])
+        passed = _passed(grad, terms, lift, parts[0][1])
+        sent, grad_edge = SparseSum(*lift.by_source), None
         if with_edge:
             grad_edge = SparseSum(lift.edge_ptr(edges), lift.by_edge)(passed)
-        return _collect(passed, lift, *parts[0]), SparseSum(ptr, order)(passed), grad_edge
-    grad_receiver, grad_sender = torch.empty_like(grad), torch.zeros_like(grad)
+        grad_receiver, grad_sender = _collect(passed, lift, *parts[0]), sent(passed)
+        return sums.mul_(scale), grad_receiver, grad_sender, grad_edge
+    sums, grad_receiver = torch.empty_like(grad), torch.empty_like(grad)
+    grad_sender = torch.zeros_like(grad)
     grad_edge = grad.new_zeros(edges, grad.size(1)) if with_edge else None
     for rows, part in parts:
-        passed = _passed(grad, table, lift, part, with_edge)
+        terms = _terms(table, lift, part, with_edge).relu_()
+        sums[rows] = _collect(terms, lift, rows, part)
+        passed = _passed(grad, terms, lift, part)
         grad_receiver[rows] = _collect(passed, lift, rows, part)
         grad_sender.index_add_(0, lift.source[part], passed)
         if grad_edge is not None:
             grad_edge.index_add_(0, lift.edge[part], passed)
-    return grad_receiver, grad_sender, grad_edge
+    return sums.mul_(scale), grad_receiver, grad_sender, grad_edge
 
 
 def _pieces(lift: Lift, rows: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -242,9 +298,8 @@ def _terms(table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
     return SparseSum(ends, places[part.start * fan : part.stop * fan])(table)
 
 
-def _passed(grad: Tensor, table: Tensor, lift: Lift, part: slice, with_edge: bool) -> Tensor:
+def _passed(grad: Tensor, terms: Tensor, lift: Lift, part: slice) -> Tensor:
     """The gradient of each term: that of its receiver if the term is positive, else zero."""
-    terms = _terms(table, lift, part, with_edge)
     passed = grad.index_select(0, lift.target[part])
     torch.ops.aten.threshold_backward.grad_input(passed, terms, 0, grad_input=passed)
     return passed

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from smpgnn.ops.affine import inner_product, times, times_into
+from smpgnn.ops.affine import add_inner_product, groups, multiply, row_blocks, sums_like
 from smpgnn.ops.backend import (
     fused_product,
     plain_gradients,
@@ -29,12 +29,14 @@ def set_linear(
     center: Tensor | None = None,
     message: tuple[Tensor, ...] = (),
     folded: bool = False,
+    towers: int = 1,
 ) -> tuple[Tensor, Tensor | None]:
     """û = (rows − center) · matrix + 1 ⊗ b_i + 𝟙_i ⊗ m_i for every context i, both = [b_i, m_i].
 
     `message` may be W_a, W_b and b_a of `default_core`. If kernels run, the second result then is
     û W_a + b_a and û W_b side by side. These terms have no gradient: `default_core` computes it
-    from û. `folded`: matrix, both and center come from `fold`.
+    from û. `folded`: matrix, both and center come from `fold`. The matrix has `towers` blocks on
+    its diagonal; other entries are 0, and their gradients need not be computed.
 
     Shapes: rows [P, C], matrix [C, D], both [K, 2 D], center [C], W_a and W_b [D, D], b_a [D],
     results [P, D] and [P, 2 D] or None.
@@ -46,7 +48,7 @@ def set_linear(
         return set_linear_reference(rows, matrix, both, center, layout), None
     maps = tuple(value.detach().to(dtype) for value in message)
     result: tuple[Tensor, Tensor | None] = _SetLinear.apply(  # type: ignore[no-untyped-call]
-        rows, matrix, both, center, layout, maps, folded
+        rows, matrix, both, center, layout, maps, folded, towers
     )
     return result
 
@@ -64,10 +66,10 @@ class _SetLinear(Function):
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, matrix: Tensor, both: Tensor, center: Tensor, layout: RowLayout,
-        message: tuple[Tensor, ...], folded: bool,
+        message: tuple[Tensor, ...], folded: bool, towers: int,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         ctx.save_for_backward(rows, matrix, both, center)
-        ctx.folded = folded
+        ctx.folded, ctx.groups = folded, groups(matrix, towers)
         ctx.layout, ctx.fused = layout, fused_product(rows, matrix)
         ctx.set_materialize_grads(False)
         if ctx.fused:
@@ -80,9 +82,12 @@ class _SetLinear(Function):
             ctx.mark_non_differentiable(terms)
             return out, terms
         base, mine = both.chunk(2, dim=1)
-        out = (base - center.to(matrix.dtype) @ matrix).index_select(0, layout.owner)
-        out.index_add_(0, layout.own, mine)
-        return times_into(out, rows, matrix, add=True), None
+        base = base - center.to(matrix.dtype) @ matrix
+        out = rows.new_empty(rows.size(0), matrix.size(1))
+        for some in row_blocks(out):
+            torch.index_select(base, 0, layout.owner[some], out=out[some])
+            multiply(rows[some], matrix, out[some], ctx.groups, add=True)
+        return out.index_add_(0, layout.own, mine), None
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _terms: None) -> Any:
@@ -94,7 +99,7 @@ class _SetLinear(Function):
                 (rows, matrix, both, center),
                 [grad],
             )
-            return *again, None, None, None
+            return *again, None, None, None, None
         width = matrix.size(1)
         if ctx.fused:
             from smpgnn.ops.set_map import kernel
@@ -103,12 +108,16 @@ class _SetLinear(Function):
                 grad, rows, matrix, center, *layout.small
             )
         else:
-            dx = times(grad, matrix.t()) if ctx.needs_input_grad[0] else None
+            dx = torch.empty_like(rows) if ctx.needs_input_grad[0] else None
+            slope = sums_like(matrix)
+            for some in row_blocks(grad):
+                if dx is not None:
+                    multiply(grad[some], matrix.t(), dx[some], ctx.groups)
+                add_inner_product(slope, rows[some], grad[some], ctx.groups)
             d_both = torch.cat([layout.plain[0](grad), grad.index_select(0, layout.own)], dim=1)
-            slope = inner_product(rows, grad)
             slope -= torch.outer(center.to(slope.dtype), d_both[:, :width].sum(0))
         d_center = None
         if ctx.needs_input_grad[3] and not ctx.folded:
             total = d_both[:, :width].sum(0)
             d_center = -(total @ matrix.t().to(total.dtype)).to(center.dtype)
-        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None, None, None
+        return dx, slope.to(matrix.dtype), d_both.to(both.dtype), d_center, None, None, None, None
