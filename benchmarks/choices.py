@@ -38,6 +38,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "weight decay": ("--weight-decay", "0.01"),
     "dropout, weight decay": ("--dropout", "0.2", "--weight-decay", "0.01"),
     "radius 2": ("--context-radius", "2"),
+    "small": ("--preset", "small"),
     "descriptors": ("--descriptors", "rdkit"),
     "inside": ("--terms", "inside"),
     "distance and bond": ("--first-rows", "distance", "bond"),

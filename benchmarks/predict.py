@@ -3,11 +3,12 @@
     python benchmarks/predict.py --chemprop chemprop-env/bin/chemprop [--output predict-cpu.json]
 
 chemprop has an environment of its own (`pip install torch chemprop==2.3.1`), with the package
-`cuik_molmaker_pin` for its fast featuriser. Both tools train for one epoch with their defaults, on
-the lipophilicity of 4,200 molecules (`molecules/lipophilicity.csv` in the folder `SMPGNN_DATA`),
-and predict for the same table. The commands alternate. The time is that of the processor, for all
-processes of a command, because it depends less on what else the machine does; the time to start is
-that of a table of 20 rows, and is left out of the rate.
+`cuik_molmaker_pin` for its fast featuriser. Both tools train for one epoch with their defaults, and
+smpgnn also with `--preset small`, on the lipophilicity of 4,200 molecules
+(`molecules/lipophilicity.csv` in the folder `SMPGNN_DATA`), and predict for the same table. The
+commands alternate. The time is that of the processor, for all processes of a command, because it
+depends less on what else the machine does; the time to start is that of a table of 20 rows, and is
+left out of the rate.
 """
 
 from __future__ import annotations
@@ -86,29 +87,38 @@ def measure(chemprop: Path, data: Path, folder: Path, repeat: int) -> list[Row]:
     few = folder / "few.csv"
     table[:_FEW].to_csv(few, index=False)
     ours: list[str | Path] = [sys.executable, "-m", "smpgnn"]
+    our_train = [*ours, "train", "molecules", data, "--targets", TARGET, "--device", "cpu"]
     train: dict[str, list[str | Path]] = {
-        "ours": [*ours, "train", "molecules", data, "--targets", TARGET, "--device", "cpu"],
+        "smpgnn": [*our_train, "--output"],
+        "smpgnn, small": [*our_train, "--preset", "small", "--output"],
         "chemprop": [
             chemprop, "train", "--data-path", data, "-s", "smiles", "--target-columns", TARGET,
-            "-t", "regression", "--accelerator", "cpu", "--warmup-epochs", "0",
+            "-t", "regression", "--accelerator", "cpu", "--warmup-epochs", "0", "-o",
         ],
     }  # fmt: skip
     # an epoch: the difference of two runs; predictions are those of the first
-    epochs = {}
+    epochs, runs = {}, {}
     for name, words in train.items():
+        folders = {count: folder / f"{name.replace(', ', '-')}{count}" for count in (1, 3)}
         seconds = [
-            processor_seconds([*words, "--epochs", str(count), "--output" if name == "ours" else
-                               "-o", folder / f"{name}{count}"])
-            for count in (1, 3)
-        ]  # fmt: skip
-        epochs[name] = (seconds[1] - seconds[0]) / 2
+            processor_seconds([*words, place, "--epochs", str(count)])
+            for count, place in folders.items()
+        ]
+        epochs[name], runs[name] = (seconds[1] - seconds[0]) / 2, folders[1]
     theirs: list[str | Path] = [
         chemprop, "predict", "-s", "smiles", "--accelerator", "cpu",
-        "--model-paths", folder / "chemprop1/model_0/best.pt", "--preds-path", folder / "c.csv",
+        "--model-paths", runs["chemprop"] / "model_0/best.pt", "--preds-path", folder / "c.csv",
     ]  # fmt: skip
-    ours += ["predict", folder / "ours1", "-o", folder / "o.csv", "--device", "cpu"]
+
+    def our_words(name: str, path: Path) -> list[str | Path]:
+        return [
+            *ours, "predict", runs[name], path, "-o", folder / "o.csv", "--device", "cpu",
+            "--processes", "1",
+        ]  # fmt: skip
+
     tools: dict[str, Callable[[Path], list[str | Path]]] = {
-        "smpgnn": lambda path: [*ours, path, "--processes", "1"],
+        "smpgnn": lambda path: our_words("smpgnn", path),
+        "smpgnn, small": lambda path: our_words("smpgnn, small", path),
         "chemprop": lambda path: [*theirs, "--test-path", path],
         "chemprop, fast featuriser": lambda path: [
             *theirs, "--test-path", path, "--use-cuikmolmaker-featurization",
@@ -122,8 +132,7 @@ def measure(chemprop: Path, data: Path, folder: Path, repeat: int) -> list[Row]:
     found = []
     for name, of in times.items():
         start, whole = (statistics.median(of[path]) for path in (few, data))
-        epoch = {"smpgnn": epochs["ours"], "chemprop": epochs["chemprop"]}.get(name)
-        found.append(Row(name, start, (len(table) - _FEW) / (whole - start), epoch))
+        found.append(Row(name, start, (len(table) - _FEW) / (whole - start), epochs.get(name)))
     return found
 
 

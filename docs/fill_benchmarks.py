@@ -164,8 +164,8 @@ def prediction() -> str:
         for row in record["rows"]
     ]
     about = (
-        f"Processor time; lipophilicity, {record['molecules']:,} molecules; defaults of both; "
-        f"chemprop {record['chemprop']}; {record['device']}."
+        f"Processor time; lipophilicity, {record['molecules']:,} molecules; defaults of both, and "
+        f"`--preset small`; chemprop {record['chemprop']}; {record['device']}."
     )
     heads = ["one processor core", "to start", "rows per second", "an epoch of training"]
     return table(heads, rows, about)

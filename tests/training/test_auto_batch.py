@@ -44,7 +44,7 @@ def test_checkpointing_allows_larger_batches(monkeypatch: pytest.MonkeyPatch) ->
         memory.fitting_rows(store, network, torch.device("cpu"))
         for network in (deep, deep.changed(checkpoint=True))
     ]
-    assert rows[1] > 1.5 * rows[0]
+    assert rows[1] > 1.4 * rows[0]
 
 
 def test_a_graph_that_needs_more_still_gets_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

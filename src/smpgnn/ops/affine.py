@@ -11,6 +11,8 @@ from smpgnn.ops import backend
 
 #: Columns from which on the matmul with a block of a matrix is fast.
 _WIDE = 16
+#: Pieces of a sum over all rows, which the threads of a CPU share.
+_PIECES = 8
 
 
 def row_blocks(rows: Tensor) -> Iterator[slice]:
@@ -47,7 +49,12 @@ def multiply(
 def add_inner_product(total: Tensor, rows: Tensor, grad: Tensor, count: int = 1) -> None:
     """Add rowsᵀ · grad to `total`, the gradient of a matrix with `count` blocks on its diagonal."""
     parts = diagonal(total, count), rows.chunk(count, 1), grad.chunk(count, 1)
+    cut = rows.size(0) // _PIECES * _PIECES
     for block, some, slope in zip(*parts, strict=True):
+        if cut and not rows.is_cuda:
+            left, right = (value[:cut].unflatten(0, (_PIECES, -1)) for value in (some, slope))
+            block += torch.bmm(left.transpose(1, 2), right).sum(0)
+            some, slope = some[cut:], slope[cut:]
         block += some.t() @ slope
 
 
