@@ -52,7 +52,7 @@ def add_inner_product(total: Tensor, rows: Tensor, grad: Tensor, count: int = 1)
     cut = rows.size(0) // _PIECES * _PIECES
     for block, some, slope in zip(*parts, strict=True):
         if cut and not rows.is_cuda:
-            left, right = (value[:cut].unflatten(0, (_PIECES, -1)) for value in (some, slope))
+            left, right = (value[:cut].view(_PIECES, -1, value.size(1)) for value in (some, slope))
             block += torch.bmm(left.transpose(1, 2), right).sum(0)
             some, slope = some[cut:], slope[cut:]
         block += some.t() @ slope
