@@ -131,11 +131,11 @@ def _better(
     """Where the network is better than the baseline or the other way round, on test rows."""
     name = (run.record.get("baseline") or {}).get("name")
     test, folds = f"test, {name}", f"held-out folds, {name}"
-    rivals = {"test": test, "test, ensemble": test, "held-out folds, mean": folds}
+    baselines = {"test": test, "test, ensemble": test, "held-out folds, mean": folds}
     row_of = {pair: row for row, pair in enumerate(pairs)}
     found = set()
     for (split, target), one in row_of.items():
-        other = row_of.get((rivals.get(split, ""), target))
+        other = row_of.get((baselines.get(split, ""), target))
         if other is None:
             continue
         for column, metric in enumerate(metrics):
