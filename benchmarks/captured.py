@@ -18,6 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,17 @@ def loops(store: GraphStore, device: torch.device) -> dict[str, Callable[[], obj
     data, generator = as_data(store), torch.Generator().manual_seed(0)
     fused = True if device.type == "cuda" else None
 
-    def loader() -> Iterator[Any]:
-        return forever(DataLoader(data, BATCH, shuffle=True, drop_last=True))
+    def loader(workers: int = 0) -> Iterator[Any]:
+        return forever(
+            DataLoader(
+                data,
+                BATCH,
+                shuffle=True,
+                drop_last=True,
+                num_workers=workers,
+                persistent_workers=workers > 0,
+            )
+        )
 
     def graphs() -> Tensor:
         return torch.randperm(len(store), generator=generator)[:BATCH]
@@ -91,8 +101,8 @@ def loops(store: GraphStore, device: torch.device) -> dict[str, Callable[[], obj
         return lambda: step(next(batches).to(device))
 
     found: dict[str, Callable[[], object]] = {}
-    alone = loader()
-    found["loader alone"] = lambda: next(alone)
+    for name, workers in (("loader alone", 0), ("loader with 2 workers alone", 2)):
+        found[name] = partial(next, loader(workers))
     for name in ("GINE", "plain call"):
         torch.manual_seed(0)
         network = Peer("gine", 32, 12) if name == "GINE" else default_network()
@@ -100,7 +110,8 @@ def loops(store: GraphStore, device: torch.device) -> dict[str, Callable[[], obj
         found[f"loader, {name}"] = with_optimiser(model, fed_by(of_batch(model), loader()))
     model = default_network().to(device)
     captured = CapturedStep(of_batch(model), model)
-    found["loader, CapturedStep"] = with_optimiser(model, fed_by(captured, loader()))
+    for name, workers in (("loader, CapturedStep", 0), ("loader with 2 workers, CapturedStep", 2)):
+        found[name] = with_optimiser(model, fed_by(captured, loader(workers)))
     other = default_network().to(device)
     held = CapturedStep(of_batch(other), other, data=store, batch_size=BATCH)
     found["graphs in memory, CapturedStep"] = with_optimiser(other, lambda: held(graphs()))
@@ -170,7 +181,7 @@ def main() -> None:
     print(f"{name}, torch {torch.__version__}, {BATCH} molecules per batch\n")
     found = measure(device, options.graphs, options.rounds)
     for loop, ms in found.items():
-        print(f"{loop:<32}{ms:>9.2f} ms")
+        print(f"{loop:<36}{ms:>9.2f} ms")
     rate = predictions(device, options.predict)
     print(f"\npredictions: {rate:,.0f} molecules per second")
     if options.output:

@@ -14,7 +14,7 @@ from smpgnn.contexts.context import LocalContext
 from smpgnn.contexts.identifiers import onehot_identifiers
 from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import InputError
-from smpgnn.ops import Dense, for_steps, lstm_cell, pool_contexts
+from smpgnn.ops import Dense, for_steps, lstm_step, pool_contexts
 from smpgnn.tracing import traced
 
 #: Node values [N, …], a list of blocks of columns for each kind of pooling: 'mean', 'sum', 'max'.
@@ -218,15 +218,20 @@ class SetToSet(nn.Module):
         # Rounding to bfloat16 would add up over the steps: no autocast in here.
         with torch.autocast(x.device.type, enabled=False):
             nodes, absent = self._dense(x.to(w.dtype), index)
-            query = memory = read = w.new_zeros(nodes.size(0), self.channels)
-            # The input [q, r] and the state q share a product: its matrices are added.
-            used = w[:, self.channels :], w[:, : self.channels] + v, b, c, nodes, nodes
-            each = [for_steps(value, self.steps) for value in used]
-            for w_read, w_query, bias, other, keys, values in zip(*each, strict=True):
-                weights = w_read, w_query, bias, other
-                query, memory = lstm_cell(read, query, memory, weights)
-                scores = torch.baddbmm(absent, query.unsqueeze(1), keys.transpose(1, 2))
-                read = torch.bmm(scores.softmax(dim=2), values).squeeze(1)
+            # The input is [q, r]. The weights of the nodes sum to 1, so the gates of r are the mean
+            # of the gates of the nodes; the matrices of q as input and as state are added.
+            bias = b + c
+            gates = F.linear(nodes, w[:, self.channels :], bias)
+            each = [nodes.transpose(1, 2), gates, w[:, : self.channels] + v]
+            query = memory = read = nodes.new_zeros(nodes.size(0), self.channels)
+            given, attention = bias.repeat(nodes.size(0), 1), None
+            for keys, values, matrix in zip(*(for_steps(v, self.steps) for v in each), strict=True):
+                if attention is not None:
+                    given = torch.bmm(attention, values).squeeze(1)
+                query, memory = lstm_step(given, query, memory, matrix)
+                attention = torch.baddbmm(absent, query.unsqueeze(1), keys).softmax(dim=2)
+            if attention is not None:
+                read = torch.bmm(attention, nodes).squeeze(1)
             return torch.cat([query, read], dim=1)
 
     def _dense(self, x: Tensor, index: ContextIndex) -> tuple[Tensor, Tensor]:
@@ -234,7 +239,8 @@ class SetToSet(nn.Module):
 
         An empty graph has a node of zeros.
         """
-        topology, width = index.topology, index.graphs.largest
+        topology, largest = index.topology, index.graphs.largest
+        width = torch.sym_max(largest, 1)  # type: ignore[no-untyped-call]
         place = torch.arange(width, device=x.device)
         first, size = topology.graph_ptr[:-1, None], topology.graph_size[:, None]
         row = torch.where(place < size, first + place, topology.num_nodes)

@@ -31,6 +31,7 @@ from smpgnn.data.base import Splits
 from smpgnn.data.cycles import cycle_graphs
 from smpgnn.data.properties import property_graphs
 from smpgnn.data.store import GraphStore
+from smpgnn.inference import captured
 from smpgnn.models import MPNN, SMP, MultiTaskMPNN, MultiTaskSMP
 from smpgnn.training.network import run_network
 from smpgnn.training.prepare import assemble
@@ -177,6 +178,28 @@ def test_captured_steps_draw_new_identifiers(make: Any) -> None:
     assert out.isfinite().all()
     if isinstance(network, RelationalPooling):  # its draws are the same in every call
         assert torch.allclose(out, run_network(network, batch), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["default", "local", "GIN"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_outputs_for_many_graphs(name: str, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = stores()[0].to("cuda")
+    network = NETWORKS[name]().cuda().eval()
+    expected = network_outputs(network, graphs)
+    monkeypatch.setattr(captured, "MANY", 1)
+    assert captured.captured_outputs(network, graphs, batch_rows=int(1e9)) is None  # one batch
+    rows = graphs.num_nodes.square().sum().item()
+    monkeypatch.setattr(captured, "room", lambda _: captured._BYTES * rows / (parts - 0.5))
+    found = captured.captured_outputs(network, graphs, batch_rows=rows // (4 * parts))
+    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-4)
+    largest = int(graphs.num_nodes.max()) ** 2
+    assert captured.captured_outputs(network, graphs, batch_rows=largest - 1) is None
+
+
+def network_outputs(network: nn.Module, graphs: GraphStore) -> Tensor:
+    with torch.no_grad():
+        out: Tensor = run_network(network, graphs.batch())
+    return out
 
 
 @pytest.mark.parametrize("name", ["fast", "local"])

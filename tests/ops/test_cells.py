@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from strategies import assert_same, randomize
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from smpgnn.ops import gru_cell, lstm_cell
+from smpgnn.ops import gru_step, lstm_step
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -17,18 +18,21 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return value.to(DEVICE).requires_grad_()
 
 
-def run_gru(x: Tensor, state: Tensor, *weights: Tensor) -> Tensor:
-    return gru_cell(x, state, weights)
+def run_gru(x: Tensor, state: Tensor, w: Tensor, v: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    return gru_step(F.linear(x, w, b), state, v, c)
 
 
-def run_lstm(x: Tensor, state: Tensor, memory: Tensor, *weights: Tensor) -> Tensor:
-    return torch.cat(lstm_cell(x, state, memory, weights), dim=1)
+def run_lstm(
+    x: Tensor, state: Tensor, memory: Tensor, w: Tensor, v: Tensor, b: Tensor, c: Tensor
+) -> Tensor:
+    return torch.cat(lstm_step(F.linear(x, w, b + c), state, memory, v), dim=1)
 
 
 def test_the_equations_of_the_gru_equal_the_cell_of_torch() -> None:
     unit = randomize(nn.GRUCell(5, 3)).to(DEVICE)
     inputs = [draw(7, 5), draw(7, 3), *unit.parameters()]
     expected = unit(*inputs[:2])
+    assert_same(run_gru(*inputs), expected)
     out, back = torch.func.vjp(run_gru, *inputs)
     assert_same(out, expected)
     slope = draw(7, 3, seed=1).detach()
@@ -39,6 +43,7 @@ def test_the_equations_of_the_lstm_equal_the_cell_of_torch() -> None:
     unit = randomize(nn.LSTMCell(5, 3)).to(DEVICE)
     inputs = [draw(7, 5), draw(7, 3), draw(7, 3, seed=1), *unit.parameters()]
     expected = torch.cat(unit(inputs[0], tuple(inputs[1:3])), dim=1)
+    assert_same(run_lstm(*inputs), expected)
     out, back = torch.func.vjp(run_lstm, *inputs)
     assert_same(out, expected)
     slope = draw(7, 6, seed=1).detach()

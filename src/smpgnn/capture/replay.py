@@ -134,7 +134,8 @@ class CapturedNetwork:
         if not self.grads_in:
             self.grads_in = [torch.zeros_like(out) for out in self.outputs]
         wanted = [*self.held.leaves, *self.parameters.values()]
-        with self._autocast(None):
+        # in this thread: that of the engine may have no CUDA context yet, of which torch warns
+        with self._autocast(None), torch.autograd.set_multithreading_enabled(False):
             found = torch.autograd.grad(self.outputs, wanted, self.grads_in, allow_unused=True)
         self.shapes = [None if grad is None else grad.shape for grad in found]
         parts = [grad.reshape(-1) for grad in found if grad is not None]

@@ -159,12 +159,20 @@ class CapturedStep:
 
     def _mode(self) -> tuple[Any, ...]:
         """What a capture depends on besides the batch."""
-        modules, device = self.modules, self._device
+        device, state = self._device, list[Any]()
+        left: list[nn.Module] = [self.modules]
+        while left:  # faster than going through modules(), parameters() and buffers()
+            module = left.pop()
+            own = module.__dict__
+            left.extend(child for child in own["_modules"].values() if child is not None)
+            state.append(module.training)
+            for p in own["_parameters"].values():
+                state.append(None if p is None else (p.data_ptr(), p.requires_grad, p.dtype))
+            for buffer in own["_buffers"].values():
+                state.append(None if buffer is None else buffer.data_ptr())
         autocast = torch.is_autocast_enabled(device.type)
         return (
-            tuple((p.data_ptr(), p.requires_grad, p.dtype) for p in modules.parameters()),
-            tuple(b.data_ptr() for b in modules.buffers()),
-            tuple(m.training for m in modules.modules()),
+            tuple(state),
             torch.is_grad_enabled(),
             autocast and torch.get_autocast_dtype(device.type),
             torch.get_float32_matmul_precision(),

@@ -18,7 +18,7 @@ from smpgnn.training.memory import inference_bytes, room
 Result = TypeVar("Result")
 
 #: Maximum number of graphs in a batch.
-_TOGETHER = 1024
+TOGETHER = 1024
 #: Parts of the messages with which torch reports a lack of memory as a mere RuntimeError.
 _SCARCE = ("not enough memory", "out of memory", "can't allocate", "overflow", "buffer size")
 
@@ -53,7 +53,7 @@ def in_pieces(
         gradients: whether `work` keeps intermediate values to differentiate.
     """
     rows = store.num_nodes.square().cpu()
-    for graphs in plan_batches(torch.arange(len(store)), rows, _TOGETHER, batch_rows):
+    for graphs in plan_batches(torch.arange(len(store)), rows, TOGETHER, batch_rows):
         if graphs.numel():
             yield from _run(store, spec, graphs, work, gradients)
 

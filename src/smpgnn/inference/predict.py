@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +20,9 @@ from smpgnn.data.sdf import SMILES, is_sdf
 from smpgnn.data.store import GraphBatch, GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference import EXPLAIN_STEPS
+from smpgnn.inference.captured import captured_outputs
 from smpgnn.inference.domain import Domain
-from smpgnn.inference.pieces import in_pieces
+from smpgnn.inference.pieces import Piece, in_pieces
 from smpgnn.inference.processes import predicted
 from smpgnn.processes import PIECE_ROWS
 from smpgnn.threads import suitable_threads
@@ -39,6 +40,24 @@ if TYPE_CHECKING:
 
 #: Rows of contexts that are computed at a time: on a CPU as many as fit its cache.
 BATCH_ROWS = {"cpu": 30_000, "cuda": 400_000}
+
+
+def _add_errors(rows: list[list[Any]]) -> None:
+    """Append to each row the reason why there is no prediction; None if there is one."""
+    columns = zip(*rows, strict=True)
+    fine = all(
+        all(map(math.isfinite, column)) if set(map(type, column)) == {float} else _is_fine(column)
+        for column in columns
+    )
+    for row in rows:
+        if fine or _is_fine(row):
+            row.append(None)
+        else:
+            row[:] = [*[None] * len(row), "the prediction is not a finite number"]
+
+
+def _is_fine(values: Sequence[Any]) -> bool:
+    return all(not isinstance(value, float) or math.isfinite(value) for value in values)
 
 
 def batch_rows(device: torch.device) -> int:
@@ -198,20 +217,23 @@ class Model:
             return self._predicted_rows(store)
 
     def _predicted_rows(self, store: GraphStore) -> list[list[Any]]:
+        nothing, most = [None] * (len(self.columns) - 1), batch_rows(self.device)
+        sizes, store = store.num_nodes.tolist(), store.to(self.device)
+        outputs = captured_outputs(self.network, store, most)
+        pieces: Iterable[Piece[list[list[Any]]]]
+        if outputs is None:
+            pieces = in_pieces(store, self.saved.spec, most, self._run)
+        else:
+            pieces = [Piece([], self.task.predict(outputs))]
         rows: list[list[Any]] = []
-        nothing = [None] * (len(self.columns) - 1)
-        sizes = store.num_nodes.tolist()
-        most = batch_rows(self.device)
-        for piece in in_pieces(store.to(self.device), self.saved.spec, most, self._run):
+        for piece in pieces:
             if piece.result is None:
                 nodes = self.saved.spec.level == "node"
                 count = sum(sizes[graph] if nodes else 1 for graph in piece.graphs)
                 rows += [[*nothing, piece.error] for _ in range(count)]
                 continue
-            for row in piece.result:
-                fine = all(not isinstance(value, float) or math.isfinite(value) for value in row)
-                failed = [*nothing, "the prediction is not a finite number"]
-                rows.append([*row, None] if fine else failed)
+            _add_errors(piece.result)
+            rows += piece.result
         return rows
 
     def _run(self, batch: GraphBatch) -> list[list[Any]]:

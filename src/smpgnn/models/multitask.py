@@ -14,7 +14,7 @@ from smpgnn.contexts.index import ContextIndex
 from smpgnn.errors import check_counts
 from smpgnn.layers import FastMPNNLayer, MPNNLayer, RowBatchNorm, SMPLayer
 from smpgnn.models.base import Network
-from smpgnn.ops import for_steps, gru_cell
+from smpgnn.ops import for_steps, gru_step
 from smpgnn.pooling import NodeExtractor, RowExtractor, SetToSet
 
 #: Default width of the extracted node features.
@@ -118,13 +118,14 @@ class MultiTaskSMP(Network):
 
     def _last_state(self, features: Tensor) -> Tensor:
         """The state after the features of all L layers, [L, N, C] to [N, state_channels]."""
-        each = [for_steps(value, features.size(0)) for value in self.recurrent.parameters()]
-        state = each[0][0].new_zeros(features.size(1), self.recurrent.hidden_size)
+        w, v, b, c = self.recurrent.parameters()
+        state = w.new_zeros(features.size(1), self.recurrent.hidden_size)
         # No autocast: errors of bfloat16 would accumulate over the steps.
         with torch.autocast(features.device.type, enabled=False):
-            layers = features.to(state.dtype).unbind(0)
-            for after_layer, w, v, b, c in zip(layers, *each, strict=True):
-                state = gru_cell(after_layer, state, (w, v, b, c))
+            gates = F.linear(features.to(w.dtype), w, b).unbind(0)
+            biases = for_steps(c.expand(state.size(0), -1), len(gates))
+            for given, matrix, bias in zip(gates, for_steps(v, len(gates)), biases, strict=True):
+                state = gru_step(given, state, matrix, bias)
         return state
 
 

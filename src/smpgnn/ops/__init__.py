@@ -4,7 +4,7 @@ Each has a plain form in torch and, for a GPU with Triton, fused kernels.
 """
 
 from smpgnn.ops.batch_norm import batch_norm
-from smpgnn.ops.cells import for_steps, gru_cell, lstm_cell
+from smpgnn.ops.cells import for_steps, gru_step, lstm_step
 from smpgnn.ops.default_core import DefaultWeights, default_core
 from smpgnn.ops.dense import Dense
 from smpgnn.ops.fast_core import fast_core
@@ -37,9 +37,9 @@ __all__ = [
     "find_neighbors",
     "fold",
     "for_steps",
-    "gru_cell",
+    "gru_step",
     "initial_rows",
-    "lstm_cell",
+    "lstm_step",
     "measure",
     "neighbor_sum",
     "pool_contexts",

@@ -1,4 +1,8 @@
-"""Torch's recurrent cells, with forward-mode derivatives also on a GPU."""
+"""One step of torch's recurrent cells, for inputs that have been multiplied with their matrix.
+
+So the inputs of all steps are multiplied at once. On a GPU, each step is one kernel of torch and
+the matmul of the state.
+"""
 
 from __future__ import annotations
 
@@ -8,52 +12,57 @@ from torch.nn import functional as F
 
 from smpgnn.ops.backend import transformed
 
-#: The weights of `nn.GRUCell` or `nn.LSTMCell` in their order: the matrices of input and state, and
-#: two biases.
-CellWeights = tuple[Tensor, Tensor, Tensor, Tensor]
-
 
 def for_steps(value: Tensor, steps: int) -> tuple[Tensor, ...]:
     """The same tensor for each of several steps, whose gradients are added up all at once."""
     return value.expand(steps, *value.shape).unbind(0)
 
 
-def gru_cell(x: Tensor, state: Tensor, weights: CellWeights) -> Tensor:
-    r"""One step of a gated recurrent unit (GRU).
+def gru_step(gates: Tensor, state: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
+    r"""One step of a gated recurrent unit (GRU) with the gates :math:`g = W x + b` of the input x.
 
     .. math::
-        r, z &= \sigma(W x + b + V h + c) \\
-        n &= \tanh\bigl(W x + b + r \odot (V h + c)\bigr) \\
+        r, z &= \sigma(g + V h + c) \\
+        n &= \tanh\bigl(g + r \odot (V h + c)\bigr) \\
         h' &= (1 - z) \odot n + z \odot h
 
-    Shapes: x [N, D], state [N, H], weights [3 H, D], [3 H, H], [3 H], [3 H], result [N, H].
+    Shapes: gates [N, 3 H], state h [N, H], matrix V [3 H, H], bias c [3 H] or [N, 3 H], result
+    [N, H].
     """
-    if not transformed():
-        return torch.gru_cell(x, state, *weights)
-    # The fused cell of a GPU has no forward-mode derivative.
-    w, v, b, c = weights
-    reset, update, new = F.linear(x, w, b).chunk(3, dim=1)
-    reset_state, update_state, new_state = F.linear(state, v, c).chunk(3, dim=1)
-    update = (update + update_state).sigmoid()
-    new = (new + (reset + reset_state).sigmoid() * new_state).tanh()
-    return (1 - update) * new + update * state
+    own = torch.addmm(bias, state, matrix.T)
+    if _is_fused(gates):
+        new: Tensor = torch.ops.aten._thnn_fused_gru_cell(gates, own, state)[0]
+        return new
+    reset, update, new = gates.chunk(3, dim=1)
+    own_reset, own_update, own_new = own.chunk(3, dim=1)
+    update = (update + own_update).sigmoid()
+    new = (new + (reset + own_reset).sigmoid() * own_new).tanh()
+    return new + update * (state - new)
 
 
-def lstm_cell(
-    x: Tensor, state: Tensor, memory: Tensor, weights: CellWeights
+def lstm_step(
+    gates: Tensor, state: Tensor, memory: Tensor, matrix: Tensor
 ) -> tuple[Tensor, Tensor]:
     r"""One step of a long short-term memory (LSTM): the new state and memory.
 
+    The gates :math:`g = W x + b + c` are those of the input x, with both biases.
+
     .. math::
-        i, f, n, o &= W x + b + V h + c \\
+        i, f, n, o &= g + V h \\
         m' &= \sigma(f) \odot m + \sigma(i) \odot \tanh n \\
         h' &= \sigma(o) \odot \tanh m'
 
-    Shapes: x [N, D], state and memory [N, H], weights [4 H, D], [4 H, H], [4 H], [4 H].
+    Shapes: gates [N, 4 H], state h and memory m [N, H], matrix V [4 H, H].
     """
-    if not transformed():
-        return torch.lstm_cell(x, (state, memory), *weights)
-    w, v, b, c = weights
-    write, forget, new, out = (F.linear(x, w, b) + F.linear(state, v, c)).chunk(4, dim=1)
+    if _is_fused(gates):
+        own = F.linear(state, matrix)
+        state, memory, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, own, memory)
+        return state, memory
+    write, forget, new, out = torch.addmm(gates, state, matrix.T).chunk(4, dim=1)
     memory = forget.sigmoid() * memory + write.sigmoid() * new.tanh()
     return out.sigmoid() * memory.tanh(), memory
+
+
+def _is_fused(gates: Tensor) -> bool:
+    """Whether torch has a kernel: on a GPU, but without forward-mode derivatives."""
+    return gates.is_cuda and not transformed()

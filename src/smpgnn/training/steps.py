@@ -89,14 +89,30 @@ class EvaluationStep:
         if capture:
             batches = padded_store(network, store, batch_size)
             self.captured = CapturedFunction(batches, self._outputs, network)
+            self.num_nodes = store.num_nodes.cpu()
 
     def __call__(self, graphs: Tensor) -> tuple[Any, GraphBatch]:
         """The outputs for these graphs (indices on the CPU), and their batch."""
-        batch = self.store.batch(graphs).to(self.device, non_blocking=True)
+        batch = self._batch(graphs)
+        found = self._replayed(graphs)
+        return self._outputs(batch) if found is None else found, batch
+
+    def outputs(self, graphs: Tensor) -> Any:
+        """The outputs alone."""
+        found = self._replayed(graphs)
+        return self._outputs(self._batch(graphs)) if found is None else found
+
+    def _batch(self, graphs: Tensor) -> GraphBatch:
+        return self.store.batch(graphs).to(self.device, non_blocking=True)
+
+    def _replayed(self, graphs: Tensor) -> Any | None:
+        """The outputs of the captured step; None if there is none, or the graphs do not fit."""
         if self.captured is None or not self.captured.fits(graphs):
-            return self._outputs(batch), batch
-        out = self.captured(graphs)
-        return first_outputs(self.network, out, batch.num_nodes, batch.num_graphs), batch
+            return None
+        out, nodes = self.captured(graphs), int(self.num_nodes[graphs].sum())
+        cut = first_outputs(self.network, out, nodes, graphs.numel())
+        # the next call overwrites them
+        return tuple(one.clone() for one in cut) if isinstance(cut, tuple) else cut.clone()
 
     def _outputs(self, batch: GraphBatch, index: ContextIndex | None = None) -> Any:
         with torch.no_grad(), autocast(self.device, self.precision):
