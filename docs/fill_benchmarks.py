@@ -41,12 +41,35 @@ def step_gpu() -> str:
     return _steps("step-h200.json", "GPU, eager", "eager_ms")
 
 
-def step_captured() -> str:
-    """Our captured steps; the record has no captured steps of the other networks."""
-    record = read("benchmarks/step-h200.json")
-    rows = [[row["case"], f"{row['ours_ms']:.1f} ms"] for row in record["rows"]]
-    about = "Captured steps of the other networks were not measured."
-    return table(["GPU, captured", "ours"], rows, about)
+def baselines() -> str:
+    """Captured steps of the baselines, and those of the version in which they had kernels."""
+    record = read("benchmarks/baselines-h200.json")
+    before = {row["model"]: f"{row['captured_ms']:.2f} ms" for row in record["before"]}
+    rows = [
+        [row["model"], f"{row['captured_ms']:.2f} ms", before.get(row["model"], "")]
+        for row in record["after"]
+    ]
+    about = (
+        "128 graphs of ZINC's size; 'several': node and graph targets together, 16 graphs. "
+        f"{record['device']}, torch {record['torch']}."
+    )
+    return table(["captured step", "plain torch", "with kernels of their own"], rows, about)
+
+
+def captured() -> str:
+    """Loops with captured steps, and predictions, on a GPU."""
+    record = read("benchmarks/captured-h200.json")
+    rows = [[loop, f"{ms:.1f} ms"] for loop, ms in record["step_ms"].items()]
+    about = (
+        f"Default network of `zinc`, {record['graphs']} molecules, another batch in each step; "
+        f"{record['device']}, torch {record['torch']}."
+    )
+    rate = (
+        f"`Model.predict_store` predicts {record['molecules_per_s'] / 1000:,.0f} thousand molecules "
+        f"per second ({record['predicted']:,} molecules of ZINC's size in memory, the model that "
+        "ships)."
+    )
+    return f"{table(['loop', 'step'], rows, about)}\n\n{rate}"
 
 
 def small_molecules() -> str:
