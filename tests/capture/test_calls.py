@@ -189,8 +189,9 @@ def test_a_call_with_its_own_index_is_replayed(
     """An index of other rows is used as it is."""
     if not GPU:
         monkeypatch.setattr(calls, "OBSERVED", 1)
-    model, other = (network.eval() for network in pair("default", identifiers))
-    inputs = batches(NETWORKS["default"][0], chosen=BATCHES if GPU else SMALL)
+    name = "default" if GPU else "fast"
+    model, other = (network.eval() for network in pair(name, identifiers))
+    inputs = batches(NETWORKS[name][0], chosen=BATCHES if GPU else SMALL)
     indices = []
     for given in inputs:
         topology = Topology.checked(

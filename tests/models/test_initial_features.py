@@ -21,6 +21,7 @@ from strategies import (
     randomize,
     seeds,
 )
+from sweep import sweep
 
 from smpgnn import SMP, InputError, MultiTaskSMP
 from smpgnn.capture.padded import Capacity, PaddedStore
@@ -91,8 +92,10 @@ def test_whole_division_is_exact_with_neighborhoods(
 
 @pytest.mark.skipif(not backend.has_kernels(), reason="needs triton")
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the plain way is for the CPU")
-@pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    ("options", "training"),
+    sweep(OPTIONS, [True, False], always=lambda _, training: training),
+)
 def test_kernels_equal_the_plain_forms(
     options: dict[str, Any], training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,11 +112,12 @@ def test_kernels_equal_the_plain_forms(
 
 @pytest.mark.parametrize(
     ("options", "training", "interpreted"),
-    [
-        *((options, training, False) for options in OPTIONS for training in (True, False)),
-        *((options, True, True) for options in OPTIONS),
-    ],
-    ids=str,
+    sweep(
+        OPTIONS,
+        [True, False],
+        [False, True],
+        always=lambda options, training, kernels: not kernels or (training and "towers" in options),
+    ),
 )
 def test_padding_has_no_effect(
     options: dict[str, Any], training: bool, interpreted: bool, monkeypatch: pytest.MonkeyPatch
