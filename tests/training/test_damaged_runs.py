@@ -137,6 +137,15 @@ def test_what_resume_writes_anew_does_not_stop_it(run: Path, result: Result, nam
     assert RunFolder(run).read_record()["test"] == result.test
 
 
+def test_a_line_that_was_cut_in_a_run_without_checksums_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(shutil.copytree(OLD, tmp_path / "run"))
+    assert folder.read_metrics()
+    text = folder.metrics.read_text()
+    folder.metrics.write_text(text.rstrip().rsplit(",", 1)[0] + "\n")
+    with pytest.raises(InputError, match=r"metrics\.csv: was changed or damaged"):
+        folder.read_metrics()
+
+
 def test_a_checkpoint_without_a_checksum_is_refused_in_a_run_that_has_them(run: Path) -> None:
     path = run / "last.ckpt"
     path.write_bytes(path.read_bytes()[:-73])

@@ -255,9 +255,12 @@ class RunFolder:
         if digest is not None:
             self._check_file(path, digest, _AGAIN)
         try:
-            return pd.read_csv(path, dtype=str, keep_default_na=False)
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+            if frame.isna().to_numpy().any():
+                raise ValueError("a line is too short")
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: was changed or damaged: {_AGAIN}.") from error
+        return frame
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Write run.json, with the checksums of the tables beside it."""
