@@ -153,7 +153,9 @@ def test_errors_are_shown(page: Page) -> None:
 
 def test_it_works_with_the_keyboard_and_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 700})
-    page.get_by_label("SMILES, one per line").focus()
+    field = page.get_by_label("SMILES, one per line")
+    field.wait_for()  # the page hides it until it knows the model
+    field.focus()
     page.keyboard.type("c1ccccc1O")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
