@@ -15,7 +15,7 @@ from small_runs import CYCLES, lines, record
 
 import smpgnn
 from smpgnn.errors import InputError
-from smpgnn.training.saved import FORMAT, load_model, pick_device, save_model
+from smpgnn.training.saved import FORMAT, copied, load_model, pick_device, save_model, to_cpu
 from smpgnn.training.train import Result
 
 
@@ -173,3 +173,31 @@ def test_a_bad_checkpoint_is_one_sentence_and_runs_nothing(kind: str, run: Path)
 def test_the_payload_of_these_tests_is_live(tmp_path: Path) -> None:
     pickle.loads(pickle.dumps(Bomb(tmp_path / "boom")))
     assert (tmp_path / "boom").exists()
+
+
+def test_tensors_are_copied_together() -> None:
+    values = [
+        torch.randn(3, 2).requires_grad_(),
+        torch.tensor(5.0),
+        torch.arange(4),
+        torch.randn(2, 3).T,
+        torch.empty(0, 7),
+        torch.tensor([True, False]),
+    ]
+    found = copied(values)
+    for one, other in zip(found, values, strict=True):
+        assert torch.equal(one, other)
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert not one.requires_grad
+        assert one.untyped_storage().nbytes() == one.nbytes  # of its own
+    assert copied([]) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_nested_tensors_come_to_the_cpu() -> None:
+    values = {"a": [torch.ones(2, device="cuda"), torch.zeros(1)], "b": {1: ("c", 2.0)}}
+    found = to_cpu(values)
+    assert found["b"] == values["b"]
+    assert found["a"][0].device.type == "cpu"
+    assert torch.equal(found["a"][0], torch.ones(2))
+    assert found["a"][1] is values["a"][1]

@@ -18,6 +18,7 @@ from smpgnn.training.loader import BatchLoader, store_bytes
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.resume import settings
 from smpgnn.training.row_counts import context_rows
+from smpgnn.training.saved import to_cpu
 from smpgnn.training.schedule import Plateau, rate_factor
 from smpgnn.training.steps import EvaluationStep, TrainingStep
 from smpgnn.training.transfer import freeze
@@ -176,6 +177,8 @@ class GraphModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["plateau"] = asdict(self.plateau)
         checkpoint["settings"] = settings(self.options)
+        for name in ("state_dict", "optimizer_states"):
+            checkpoint[name] = to_cpu(checkpoint[name])
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.plateau = Plateau(**checkpoint["plateau"])

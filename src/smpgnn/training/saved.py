@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from smpgnn.checksums import safetensors_fits, seal_safetensors, sealed_metadata
 from smpgnn.config.options import DEVICES, MoleculesOptions
@@ -48,11 +50,42 @@ def save_model(path: str | Path, saved: SavedModel) -> None:
     content = {"spec": saved.spec.to_dict(), "task": saved.task.to_dict(), "source": saved.source}
     header = sealed_metadata({"format": FORMAT, "content": json.dumps(content)})
     weights = {
-        name: value.detach().cpu().contiguous()
-        for name, value in saved.network.state_dict().items()
+        name: value.detach().contiguous()
+        for name, value in to_cpu(saved.network.state_dict()).items()
     }
     with replacing(path) as beside:
         beside.write_bytes(seal_safetensors(save(weights, metadata=header)))
+
+
+def to_cpu(values: Any) -> Any:
+    """Nested values with their tensors on the CPU.
+
+    Those of a GPU are copied together: one by one, each copy would wait for the GPU.
+    """
+    leaves, structure = tree_flatten(values)
+    away = [
+        number
+        for number, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor) and leaf.device.type != "cpu"
+    ]
+    if not away:
+        return values
+    for number, copy in zip(away, copied([leaves[number] for number in away]), strict=True):
+        leaves[number] = copy
+    return tree_unflatten(leaves, structure)
+
+
+def copied(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Copies on the CPU, by one transfer for each dtype."""
+    found: list[Tensor] = [torch.empty(0)] * len(tensors)
+    with torch.no_grad():
+        for dtype in {tensor.dtype for tensor in tensors}:
+            own = [number for number, tensor in enumerate(tensors) if tensor.dtype == dtype]
+            whole = torch.cat([tensors[number].reshape(-1) for number in own]).cpu()
+            parts = torch.split(whole, [tensors[number].numel() for number in own])
+            for number, part in zip(own, parts, strict=True):
+                found[number] = part.view(tensors[number].shape).clone()
+    return found
 
 
 def load_model(path: str | Path) -> SavedModel:
