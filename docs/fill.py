@@ -38,6 +38,7 @@ DOCUMENTS = {
         "complexity": benchmarks.complexity,
     },
     "docs/molecules.md": {"small-molecules": benchmarks.small_molecules},
+    "docs/models/general.md": {"starts": benchmarks.starts},
     "docs/many_machines.md": {"partitions": benchmarks.partitions},
     "docs/ensembles.md": {"intervals": benchmarks.intervals},
     "docs/training.md": {"few-molecules": benchmarks.few_molecules},

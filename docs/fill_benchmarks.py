@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from statistics import fmean
 from typing import Any
 
@@ -65,9 +66,9 @@ def captured() -> str:
         f"{record['device']}, torch {record['torch']}."
     )
     rate = (
-        f"`Model.predict_store` predicts {record['molecules_per_s'] / 1000:,.0f} thousand molecules "
-        f"per second ({record['predicted']:,} molecules of ZINC's size in memory, the model that "
-        "ships)."
+        f"`Model.predict_store` predicts {record['molecules_per_s'] / 1000:,.0f} thousand "
+        f"molecules per second ({record['predicted']:,} molecules of ZINC's size in memory, the "
+        "model that ships)."
     )
     return f"{table(['loop', 'step'], rows, about)}\n\n{rate}"
 
@@ -91,6 +92,44 @@ def small_molecules() -> str:
     )
     heads = ["network of `molecules`", "parameters", "training step", "validation RMSE"]
     return table(heads, rows, about)
+
+
+def starts() -> str:
+    """Runs on molecules from scratch and from the model `general`, and whether it is a default."""
+    sys.path.append(str(ROOT / "benchmarks"))
+    from pretrained import compared
+
+    groups: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for row in compared():
+        groups.setdefault((row["table"], row["rows"]), {})[row["start"]] = row
+    titles = {"esol": "ESOL", "lipophilicity": "lipophilicity", "bace": "BACE"}
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        wins = [row[f"wins ({part})"] for part in ("validation", "test")]
+        values = f"{row['validation']:.3f} / {row['test']:.3f}"
+        return [values, " / ".join(wins)] if row["start"] != "scratch" else [values]
+
+    rows, reached = [], {}
+    for (name, size), found in groups.items():
+        metric = found["scratch"]["metric"].upper()
+        values = [cell for row in found.values() for cell in cells(row)]
+        rows.append([f"{titles[name]}, {size} rows, {metric}", *values])
+        if size == "200":
+            reached[titles[name]] = found["pretrained"]["wins (validation)"]
+    enough = all(int(wins.split()[0]) >= 4 for wins in reached.values())
+    about = (
+        "Validation / test: the mean metric over random splits, and in how many of them the run is "
+        "better than the one from scratch. 200 rows: 200 training and 50 validation rows. RMSE: "
+        "smaller is better, AUC: larger. `results/pretrained`, `python benchmarks/pretrained.py`."
+    )
+    heads = ["", "from scratch", "`--from general`", "better in", "with `--freeze`", "better in"]
+    verdict = (
+        "To be the default start, the model had to be better on the validation rows in at least 4 "
+        "of 5 splits of each table with 200 rows. It is in "
+        + ", ".join(f"{wins} ({name})" for name, wins in reached.items())
+        + (": it meets this bar." if enough else ": it misses this bar and is not the default.")
+    )
+    return f"{table(heads, rows, about)}\n\n{verdict}"
 
 
 def family() -> str:

@@ -6,7 +6,7 @@
 The same command continues: it keeps the table (FOLDER/targets.parquet) and resumes the run
 (FOLDER/run) from its last epoch. With --minutes it stops after this time. At the end FOLDER/model
 contains the weights, their record and the card; benchmarks/pretrained.py compares runs that start
-from them with runs from scratch.
+from them with runs from scratch, and docs/ship.py copies them into the package.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ NAME = "general"
 #: The molecules that are pretrained on by default, in SMPGNN_DATA, and what their card says.
 SOURCE = Path("pretrain", "smiles.txt.xz")
 ORIGIN = (
-    "Structures from public collections, without those of ESOL, FreeSolv, Lipophilicity, BACE, "
+    "Structures from public collections (PubChem, ChEMBL, ZINC, NCI, US EPA, QM9 and others; those "
+    "derived from ChEMBL are CC BY-SA 3.0), without those of ESOL, FreeSolv, Lipophilicity, BACE, "
     "BBBP, ClinTox, SIDER, Tox21 and the validation and test parts of ZINC-12k, their tautomers "
-    "and protonation forms. Their README lists the sources and licences; structures derived from "
-    "ChEMBL are CC BY-SA 3.0."
+    "and protonation forms; close analogues remain. Molecules of HIV, MUV, ToxCast, QM9, "
+    "MoleculeACE and Biogen's ADME set are among them: do not evaluate a start from it on these."
 )
 
 
@@ -172,23 +173,26 @@ def write_model(folder: Path, table: dict[str, Any]) -> Path:
     with replacing(weights) as beside:
         beside.write_bytes(run.model.read_bytes())
     write_text(made / f"{NAME}.json", json.dumps(content, indent=1) + "\n")
-    write_text(made / f"{NAME}.md", card(content, weights.stat().st_size))
+    write_text(made / f"{NAME}.md", card(content, weights.stat().st_size, weights.name))
     return made
 
 
-def card(content: dict[str, Any], size: int) -> str:
-    """The model card, from the record of the run and the size of the weights in bytes."""
+def card(content: dict[str, Any], size: int, word: str, results: str = "") -> str:
+    """The model card, from the record of the run and the size of the weights in bytes.
+
+    `word` names the model on the command line; `results` compares it with runs from scratch.
+    """
     run, config, data = content["run"], content["config"], content["data"]
     metrics = {k: v for k, v in run["validation"].items() if k in ("mae", "rmse", "r2")}
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     lines = [
         f"# Model card: {NAME}",
         "",
-        "`docs/pretrain.py` writes this card from the record of the run.",
+        f"`docs/pretrain.py` writes this card from the record of the run, `{NAME}.json`.",
         "",
         "```",
-        f"smpgnn train molecules data.csv --targets y --from {NAME}.safetensors",
-        f"smpgnn embed {NAME}.safetensors data.csv -o vectors.parquet",
+        f"smpgnn train molecules data.csv --targets y --from {word}",
+        f"smpgnn embed {word} data.csv -o vectors.parquet",
         "```",
         "",
         "**Purpose.** A start for training on small tables of molecules, and a vector for each "
@@ -213,6 +217,11 @@ def card(content: dict[str, Any], size: int) -> str:
         "",
         "(Means over the targets, in the units of RDKit.)",
         "",
+        *(
+            ["**As a start.**", "", "<!-- results: starts -->", results, "<!-- end -->", ""]
+            if results
+            else []
+        ),
         f"**Limitations.** Trained on molecules of at most {data['heavy_atoms']} heavy atoms. It "
         "has seen structures only, no measured value.",
         "",

@@ -84,6 +84,7 @@ def walk(folder: Path, python: Path) -> None:
     lines = [line.partition("#")[0].strip() for line in commands.splitlines()]
     extra = ("smpgnn --version", "smpgnn --help", "smpgnn info runs/logS", "smpgnn info pretrained",
              "smpgnn predict zinc new.csv -o zinc.csv",
+             "smpgnn embed general new.csv -o vectors.csv",
              "mkdir results; smpgnn paper report --output report.html",
              "smpgnn paper theory")  # fmt: skip
     environment = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(folder)}

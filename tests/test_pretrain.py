@@ -74,6 +74,17 @@ def test_a_few_molecules_from_smiles_to_a_model_to_start_from(
     assert "ChEMBL" not in card  # the user's own molecules
     weights = folder / "model" / "general.safetensors"
     assert load(weights, "cpu").embed(["CCO"]).shape[0] == 1
+    assert "--from general.safetensors\n" in card
+
+    root = tmp_path / "root"
+    shipped = run_script(SCRIPT.with_name("ship.py"), folder / "model", "--root", root)
+    assert shipped.status == 0, shipped.err
+    package = root / "src/smpgnn/pretrained"
+    assert (package / "general.safetensors").read_bytes() == weights.read_bytes()
+    content = json.loads((package / "general.json").read_text())
+    assert content["run"]["validation"].items() < record["run"]["validation"].items()
+    assert "--from general\n" in (root / "docs/models/general.md").read_text()
+    assert run_script(SCRIPT.with_name("ship.py"), "--check", "--root", root).status == 0
 
     before = (folder / "run" / "run.json").read_bytes()
     assert run_script(SCRIPT, *words).status == 0  # a finished run stays as it is

@@ -1,4 +1,4 @@
-"""The pretrained model: how a run becomes it, what its name refers to, what it predicts."""
+"""The pretrained models: how a run becomes one, what a name refers to, what it predicts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from scripts import run_script
 
 import smpgnn as package
 from smpgnn import pretrained
+from smpgnn.checksums import file_digest
 from smpgnn.config.options import ZincOptions
 from smpgnn.data.base import Splits
 from smpgnn.data.zinc_vocabulary import ZincFeaturizer
@@ -28,7 +29,7 @@ from smpgnn.training.tasks import Regression
 from smpgnn.training.train import evaluate_store, train_run
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "docs" / "ship_zinc.py"
+SCRIPT = ROOT / "docs" / "ship.py"
 SMILES = ["CCO", "c1ccccc1", "CC(C)N", "CCCl", "CC#N", "C1CCCCC1", "CCOC", "CCS", "c1ccncc1"]
 
 
@@ -67,6 +68,8 @@ def root(run: Path) -> Path:
 def here(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with the model shipped and a table of molecules."""
     monkeypatch.setattr(pretrained, "FOLDER", root / "src/smpgnn/pretrained")
+    monkeypatch.setattr(pretrained, "NAMES", {"zinc": "smpgnn predict zinc FILE"})
+    monkeypatch.setattr("smpgnn.cli.info.NAMES", pretrained.NAMES)
     monkeypatch.chdir(tmp_path)
     pd.DataFrame({"smiles": [*SMILES, "[Na+]"]}).to_csv("molecules.csv", index=False)
     return tmp_path
@@ -117,8 +120,8 @@ def test_a_missing_shipped_model_is_one_sentence(
 ) -> None:
     monkeypatch.setattr(pretrained, "FOLDER", here / "nothing")
     message = (
-        "smpgnn: zinc: this version has no pretrained model of that name: train one with "
-        "'smpgnn train zinc' and pass its run folder.\n"
+        "smpgnn: zinc: this version has no pretrained model of that name: name a run folder or "
+        "model file.\n"
     )
     for words in (
         ("predict", "zinc", "molecules.csv", "-o", "out.csv"),
@@ -212,22 +215,20 @@ def test_what_must_not_ship_is_refused(run: Path, tmp_path: Path) -> None:
     assert "must have fewer than 2,000,000" in refusal(large)
 
 
-needs_model = pytest.mark.skipif(
-    not (pretrained.FOLDER / "zinc.safetensors").exists(), reason="no model is shipped yet"
-)
-
-
-@needs_model
-def test_the_shipped_model_is_small_and_its_card_is_true() -> None:
-    model = pretrained.shipped("zinc")
+@pytest.mark.parametrize("name", pretrained.NAMES)
+def test_the_shipped_models_are_small_and_match_their_records(name: str) -> None:
+    model = pretrained.shipped(name)
     assert model.file.stat().st_size < 2_000_000
-    network = load("zinc", "cpu").network
+    network = load(name, "cpu").network
     assert sum(p.numel() for p in network.parameters()) == model.run["parameters"]
+    assert model.options.network == load(name, "cpu").saved.spec.options
+
+
+def test_the_cards_are_true() -> None:
     found = ship("--check")
     assert found.status == 0, found.err
 
 
-@needs_model
 @pytest.mark.skipif(not os.environ.get("SMPGNN_DATA"), reason="SMPGNN_DATA is not set")
 def test_the_shipped_model_reproduces_its_test_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,3 +238,37 @@ def test_the_shipped_model_reproduces_its_test_error(
     test = prepare(shipped.options).splits.test
     found = evaluate_store(model.network, model.task, test, 128, model.device)
     assert found["mae"] == pytest.approx(shipped.run["test"]["mae"], abs=1e-3)  # it was TF32
+
+
+def test_the_comparison_is_that_of_the_general_model() -> None:
+    digest = file_digest(pretrained.shipped("general").file)
+    records = [json.loads(path.read_text()) for path in (ROOT / "results/pretrained").iterdir()]
+    started = [record for record in records if record["start"] != "scratch"]
+    assert started
+    assert {record["model"] for record in started} == {digest}
+
+
+def test_the_general_model_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rdkit")
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"smiles": SMILES, "y": range(len(SMILES))}).to_csv("data.csv", index=False)
+    shown = done("info", "general").out
+    assert shown.startswith("general: 0.4")
+    assert "--from general" in shown.splitlines()[0]
+    assert shown.count("validation") == 1
+    assert "test  " not in shown  # it has no test part
+    model = load("general", "cpu")
+    done("embed", "general", "data.csv", "-o", "vectors.csv")
+    vectors = pd.read_csv("vectors.csv").filter(like="embedding_").to_numpy()
+    rows = model.task.measured(model.network.out(torch.tensor(vectors, dtype=torch.float32)))
+    predicted = model.predict(SMILES)
+    for number, name in enumerate(model.task.target_names()):
+        expected = predicted[f"predicted_{name}"].to_numpy()
+        assert rows[:, number].tolist() == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    (atoms,) = model.predict(["CC(=O)Oc1ccccc1C(=O)O"])["predicted_NumHeavyAtoms"]
+    assert atoms == pytest.approx(13, abs=0.5)
+    refused = smpgnn("evaluate", "general")
+    message = "smpgnn: general: its data are not in the package: name labelled data.\n"
+    assert (refused.status, refused.err) == (2, message)

@@ -25,7 +25,7 @@ def test_the_figures_are_those_of_the_records(script: str) -> None:
 
 
 def test_another_record_is_noticed(tmp_path: Path) -> None:
-    for name in ("docs", "results"):
+    for name in ("docs", "results", "benchmarks"):
         shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / "README.md", tmp_path)
     record = tmp_path / SMP

@@ -265,11 +265,12 @@ def test_a_token_from_the_environment(run: Path, monkeypatch: pytest.MonkeyPatch
         assert client.get("/api/model", headers=given).status_code == 200
 
 
-def test_the_pretrained_model() -> None:
-    with serving("zinc") as server, server.client() as client:
-        assert client.get("/api/model").json()["run"] == "zinc"
+@pytest.mark.parametrize(("name", "target"), [("zinc", "y"), ("general", "tpsa")])
+def test_the_pretrained_models(name: str, target: str) -> None:
+    with serving(name) as server, server.client() as client:
+        assert client.get("/api/model").json()["run"] == name
         row = client.post("/api/predict", json={"smiles": ["CCO"]}).json()["rows"][0]
-        assert row["predicted_y"] is not None
+        assert row[f"predicted_{target}"] is not None
         assert "No intervals: the model has no calibration rows" in server.log[0]
 
 

@@ -30,6 +30,9 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 SMILES = ["CCO", "CCCN", "c1ccccc1", "CC(=O)O"]
 
+#: Settings without those of the network, which a model to start from has.
+FREE = {k: v for k, v in OPTIONS.items() if "channels" not in k and k != "num_layers"}
+
 
 def table(rows: int = 60, shift: float = 0.0) -> pd.DataFrame:
     ends = ["", "O", "N", "Cl", "C(=O)O"]
@@ -39,6 +42,7 @@ def table(rows: int = 60, shift: float = 0.0) -> pd.DataFrame:
     frame["polar"] = [("no", "yes")["O" in s] for s in smiles]
     frame["long"] = [("no", "yes")[len(s) > 6] for s in smiles]
     frame["T"] = 280.0 + frame.index % 7
+    frame["tpsa"] = 20.23 * (frame["polar"] == "yes")  # a target of 'general'
     return frame
 
 
@@ -65,7 +69,7 @@ def classes(home: Path) -> Path:
     return train(home / "classes", "polar", "long", readout="mean", seed=3)
 
 
-def begun(run: Path, *targets: str, shift: float = 0.0, **options: Any) -> Prepared:
+def begun(run: Path | str, *targets: str, shift: float = 0.0, **options: Any) -> Prepared:
     """A new run, on other data, that starts from a run."""
     chosen = MoleculesOptions(targets=targets, from_run=str(run), **options)
     chosen = with_start(chosen, ())
@@ -78,12 +82,18 @@ def predictions(prepared: Prepared) -> pd.DataFrame:
     return Model(saved, "cpu").predict(pd.DataFrame({"smiles": SMILES, "T": [280, 290, 283, 281]}))
 
 
-def test_predictions_equal_those_of_the_run_before_the_first_step(run: Path) -> None:
-    prepared = begun(run, "size", "mass", shift=40.0)  # the statistics of targets differ
+@pytest.mark.parametrize(("name", "targets"), [("", ("size", "mass")), ("general", ("tpsa",))])
+def test_predictions_equal_those_of_the_run_before_the_first_step(
+    name: str, targets: tuple[str, ...], run: Path
+) -> None:
+    start = name or run
+    prepared = begun(start, *targets, shift=40.0)  # the statistics of targets differ
     frame = pd.DataFrame({"smiles": SMILES, "T": [280, 290, 283, 281]})
-    expected = smpgnn.load(run, "cpu").predict(frame)
-    assert prepared.task.mean != load_model(run).task.mean
-    pd.testing.assert_frame_equal(predictions(prepared), expected, rtol=1e-5)
+    expected = smpgnn.load(start, "cpu").predict(frame)
+    assert prepared.task.mean != load_model(start).task.mean
+    found = predictions(prepared)
+    assert [f"predicted_{target}" for target in targets] == list(found.columns[:-1])
+    pd.testing.assert_frame_equal(found, expected[found.columns], rtol=1e-5, atol=1e-4)
 
 
 def test_common_targets_are_taken_over_and_others_are_new(run: Path, classes: Path) -> None:
@@ -100,13 +110,17 @@ def test_common_targets_are_taken_over_and_others_are_new(run: Path, classes: Pa
         np.testing.assert_allclose(
             found[f"probability_{name}_yes"], expected[f"probability_{name}_yes"], rtol=1e-5
         )
-    # a single target with two outputs is another task
-    prepared = begun(classes, "polar")
-    assert prepared.notes[-1] == f"Starts from {classes}, with new outputs for 'polar'."
-    new, old = prepared.network().state_dict(), load_model(classes).network.state_dict()
-    assert new["out.weight"].shape == (2, 8)
-    for name in set(new) - {"out.weight", "out.bias"}:
-        torch.testing.assert_close(new[name], old[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["", "general"])
+def test_a_new_target_gets_new_outputs_and_the_rest_is_taken_over(name: str, classes: Path) -> None:
+    start = name or classes
+    prepared = begun(start, "polar")  # a single target with two outputs is another task
+    assert prepared.notes[-1] == f"Starts from {start}, with new outputs for 'polar'."
+    new, old = prepared.network().state_dict(), load_model(start).network.state_dict()
+    assert new["out.weight"].shape == (2, old["out.weight"].shape[1])
+    for key in set(new) - {"out.weight", "out.bias"}:
+        torch.testing.assert_close(new[key], old[key], rtol=0, atol=0)
 
 
 def test_targets_of_mixed_kinds_and_logarithms_are_taken_over(home: Path) -> None:
@@ -151,12 +165,18 @@ def test_training_continues_from_the_run(run: Path, tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "new").read_options().from_run == str(run)
 
 
-@pytest.mark.parametrize("norm", ["batch", "layer"])
-def test_frozen_tensors_stay_as_they_are(norm: str, tmp_path: Path) -> None:
-    run = train(tmp_path / "run", "size", norm=norm, epochs=1)
-    train(tmp_path / "new", "size", from_run=run, freeze=True, lr=0.05, dropout=0.3)
+@pytest.mark.parametrize("start", ["batch", "layer", "general"])
+def test_frozen_tensors_stay_as_they_are(start: str, tmp_path: Path) -> None:
+    run, target = "general", "tpsa"
+    if start != "general":
+        run, target = str(train(tmp_path / "run", "size", norm=start, epochs=1)), "size"
+    options = {**FREE, "from_run": run, "freeze": True, "lr": 0.05, "dropout": 0.3}
+    smpgnn.train("molecules", table(), targets=[target], output=str(tmp_path / "new"), **options)
     old, new = (load_model(f).network.state_dict() for f in (run, tmp_path / "new"))
-    changed = {name for name in old if not torch.equal(old[name], new[name])}
+    changed = {
+        name for name in old
+        if old[name].shape != new[name].shape or not torch.equal(old[name], new[name])
+    }  # fmt: skip
     assert changed == {"head.weight", "head.bias", "out.weight", "out.bias"}
     last = torch.load(tmp_path / "new" / "last.ckpt", weights_only=True)["state_dict"]
     for name in set(old) - changed:  # of the last epoch, too
@@ -217,11 +237,10 @@ def test_what_does_not_fit_is_refused(
         k: v.format(run=run, classes=classes) if isinstance(v, str) else v
         for k, v in options.items()
     }
-    given = {k: v for k, v in OPTIONS.items() if "channels" not in k and k != "num_layers"}
     with pytest.raises(InputError, match=message):
         smpgnn.train(
             "molecules", table(), targets=["size"], output=str(tmp_path / "new"),
-            **{**given, **values},
+            **{**FREE, **values},
         )  # fmt: skip
     assert not (tmp_path / "new").exists()
 

@@ -13,6 +13,7 @@ from smpgnn.config.options import DEVICES, TrainOptions
 from smpgnn.config.setting import GROUPS, Setting
 from smpgnn.config.settings import Options, settings
 from smpgnn.errors import InputError, nearest, quoted
+from smpgnn.pretrained import NAMES
 
 #: Help text of --data-dir.
 DATA_DIR = "folder of the benchmark data; default: SMPGNN_DATA, else a cache"
@@ -124,7 +125,11 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 def add_model(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("run", metavar="RUN", help="run folder, model file, or 'zinc' (pretrained)")
+    group.add_argument(
+        "run",
+        metavar="RUN",
+        help=f"run folder, model file, or a pretrained model ({', '.join(NAMES)})",
+    )
 
 
 def add_inputs(parser: Parser, more: str = "", **several: Any) -> None:

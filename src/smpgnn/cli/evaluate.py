@@ -104,6 +104,8 @@ def _evaluate_test_split(model: Model, arguments: argparse.Namespace) -> dict[st
     name, saved = named(arguments.run), None
     if name is not None:
         options = shipped(name).options
+        if isinstance(options, TableOptions):
+            raise InputError(f"{name}: its data are not in the package: name labelled data.")
     elif Path(arguments.run).is_dir():
         run = RunFolder(arguments.run)
         options, saved = run.read_options(), run.read_data()

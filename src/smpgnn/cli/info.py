@@ -14,7 +14,7 @@ from smpgnn.config.models import MODELS
 from smpgnn.config.options import TASKS, TableOptions, ZincOptions
 from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError, shown
-from smpgnn.pretrained import NAMES, shipped
+from smpgnn.pretrained import NAMES, named, shipped
 
 
 def add_info(verbs: Any) -> None:
@@ -29,7 +29,7 @@ def add_info(verbs: Any) -> None:
     data.add_argument(
         "what",
         metavar="WHAT",
-        help="run folder, model file, table, task (zinc, …), 'models', or 'pretrained'",
+        help="run folder, model file, table, task (zinc, …), 'models', 'pretrained', or 'general'",
     )
     data.add_argument("--data-dir", metavar="DIR", default="", help=DATA_DIR)
     add_trust_pickle(data)
@@ -59,13 +59,14 @@ def info(arguments: argparse.Namespace) -> int:
             "local contexts reduce the memory of smp and fast-smp)"
         )
         return 0
-    if arguments.what == "pretrained":
-        for name in NAMES:
+    is_task = arguments.what in TASKS and not Path(arguments.what).exists()
+    if arguments.what == "pretrained" or (named(arguments.what) and not is_task):
+        for name in NAMES if arguments.what == "pretrained" else [arguments.what]:
             model = shipped(name)
-            print(f"{name}: {model.file.stat().st_size / 1e6:.2f} MB, smpgnn predict {name} FILE")
+            print(f"{name}: {model.file.stat().st_size / 1e6:.2f} MB, {NAMES[name]}")
             _model(model.file, model.run)
         return 0
-    if arguments.what in TASKS and not Path(arguments.what).exists():
+    if is_task:
         return _data_set(arguments)
     if not Path(arguments.what).exists():
         raise InputError(
@@ -112,7 +113,8 @@ def _model(path: Path, record: dict[str, Any], members: int = 0) -> None:
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
     print(f"predicts    {', '.join(saved.task.columns())}")
     if record and saved.task.metric_names:
-        print(metrics_table(saved.task, split_metrics(record)))
+        splits = split_metrics(record)
+        print(metrics_table(saved.task, {part: found for part, found in splits.items() if found}))
     elif record:
         for split in ("validation", "test"):
             values = "  ".join(f"{name} {value:.4f}" for name, value in record[split].items())

@@ -12,7 +12,8 @@ _NONE = "-"
 
 
 def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
-    """The metrics of some splits by their names; with several targets also those of each target.
+    """The metrics of some splits by their names; with several targets also those of each target,
+    if they are known.
 
     A metric without a value shows as '-', and a line below says why.
     """
@@ -22,7 +23,8 @@ def metrics_table(task: Task, splits: Mapping[str, Mapping[str, float]]) -> str:
         rows = []
         for split, values in splits.items():
             rows.append((split, [values.get(metric) for metric in metrics]))
-            for name in names if len(task.target_names()) > 1 else ():
+            known = any(f"{metric} {name}" in values for metric in metrics for name in names)
+            for name in names if known else ():
                 rows.append((f"  {name}", [values.get(f"{metric} {name}") for metric in metrics]))
         width = max(len(label) for label, _ in rows)
         lines.append(" " * width + "".join(_cell(metric, metric) for metric in metrics))

@@ -260,7 +260,7 @@ class MoleculesOptions(TableOptions, task_name="molecules"):
         (), DATA, "features of whole molecules: rdkit (a set of descriptors) and names of columns"
     )
     from_run: str = option(
-        "", RUN, "start from the weights of a trained model: run folder or model file",
+        "", RUN, "start from the weights of a trained model: run folder, model file, or 'general'",
         flag="--from",
     )  # fmt: skip
     freeze: bool = advanced(False, RUN, "train only the head of the network (with --from)")

@@ -463,7 +463,7 @@ def _without_targets(graph: Any, verb: str) -> Any:
 
 
 def load(path: str | Path, device: str = "auto") -> Model:
-    """A trained model: a run folder, a model file, or 'zinc', which ships with the package.
+    """A trained model: a run folder, a model file, or the name of one that ships with the package.
 
     A run with members is a model that predicts their mean.
     """

@@ -1,6 +1,6 @@
 """Pretrained models by name: the weights NAME.safetensors and the record NAME.json.
 
-`docs/ship_zinc.py` copies both from a run folder. This module does not import torch.
+`docs/ship.py` copies both into the package. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from smpgnn.config.options import TrainOptions, from_config
 from smpgnn.errors import InputError
 
 FOLDER = Path(__file__).parent
-NAMES = ("zinc",)
+#: The pretrained models, and the command that each is for.
+NAMES = {
+    "zinc": "smpgnn predict zinc FILE",
+    "general": "smpgnn train molecules FILE --targets NAME --from general",
+}
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ def shipped(name: str) -> Shipped:
     file, record = FOLDER / f"{name}.safetensors", FOLDER / f"{name}.json"
     if not (file.exists() and record.exists()):
         raise InputError(
-            f"{name}: this version has no pretrained model of that name: train one with "
-            f"'smpgnn train {name}' and pass its run folder."
+            f"{name}: this version has no pretrained model of that name: name a run "
+            "folder or model file."
         )
     content = json.loads(record.read_text(encoding="utf-8"))
     return Shipped(name, file, content["run"], content["config"])

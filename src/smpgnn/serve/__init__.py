@@ -30,7 +30,7 @@ class Limits:
 class Settings:
     """What to serve, where, and to whom."""
 
-    run: str  # run folder, model file or 'zinc'
+    run: str  # run folder, model file, or the name of a pretrained model
     device: str = "auto"
     level: float | None = None  # of the intervals; None: `LEVEL`, if enough calibration rows exist
     host: str = "127.0.0.1"

@@ -16,6 +16,7 @@ from smpgnn.inference.draw_molecules import MAX_ATOMS, molecules_svg
 from smpgnn.inference.explain import explained
 from smpgnn.inference.explain_tables import Molecule, explain_molecules
 from smpgnn.inference.predict import graph_frame, load
+from smpgnn.pretrained import named
 from smpgnn.serve import LEVEL
 from smpgnn.serve.schema import Description
 
@@ -30,7 +31,7 @@ class Jobs:
     """A model and what it can be asked for.
 
     Args:
-        run: run folder, model file or 'zinc'.
+        run: run folder, model file, or the name of a pretrained model.
         level: of the intervals; None: the usual one, if the model can.
         characters: of a SMILES, at most.
     """
@@ -67,7 +68,7 @@ class Jobs:
         except InputError:
             scores = []
         return Description(
-            run=self.run if self.run == "zinc" else Path(self.run).resolve().name,
+            run=self.run if named(self.run) else Path(self.run).resolve().name,
             molecules=molecules,
             columns=model.all_columns if molecules else model.columns,
             scores=scores,

@@ -12,7 +12,7 @@ from smpgnn.config.settings import flat, renamed
 from smpgnn.data.descriptors import SET, Descriptors
 from smpgnn.data.tables import listing
 from smpgnn.errors import InputError
-from smpgnn.training.member_plan import MEMBERS
+from smpgnn.training.member_plan import MEMBERS, has_members
 from smpgnn.training.prepare import Prepared
 from smpgnn.training.saved import SavedModel, load_model
 from smpgnn.training.tasks.base import parts_of
@@ -96,8 +96,8 @@ def started(prepared: Prepared, options: TrainOptions) -> Prepared:
 
 
 def _load(name: str) -> SavedModel:
-    folder = Path(name) / MEMBERS
-    if folder.is_dir():
+    if has_members(name):
+        folder = Path(name) / MEMBERS
         raise InputError(f"--from {name}: has members: name one of the folders in {folder}.")
     return load_model(name)
 

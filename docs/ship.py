@@ -1,9 +1,10 @@
-"""Add a model trained on ZINC to the package, and write its model card.
+"""Add a pretrained model, `zinc` or `general`, to the package, and write its model card.
 
-python docs/ship_zinc.py RUN_FOLDER   # copy weights and record, write docs/models/zinc.md
-python docs/ship_zinc.py MODEL.safetensors --record results/…/…-seed0.json   # a model of a table
-python docs/ship_zinc.py              # rewrite the card of the pretrained model
-python docs/ship_zinc.py --check      # exit 1 if the card does not match the record
+python docs/ship.py RUN_FOLDER   # zinc: copy weights and record, write docs/models/zinc.md
+python docs/ship.py MODEL.safetensors --record results/…/…-seed0.json   # zinc, of a table
+python docs/ship.py FOLDER/model # general: what docs/pretrain.py FOLDER left
+python docs/ship.py              # rewrite the cards of the pretrained models
+python docs/ship.py --check      # exit 1 if a card does not match its record
 
 Choose the run of `smpgnn train zinc` or `smpgnn paper reproduce` by its validation metric.
 """
@@ -15,7 +16,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pretrain
 import yaml
+from fill_benchmarks import starts
 
 from smpgnn.config.options import ZincOptions
 from smpgnn.config.settings import plain
@@ -23,14 +26,20 @@ from smpgnn.errors import InputError
 from smpgnn.files import replacing, write_text
 from smpgnn.paper.experiments.records import read_record
 from smpgnn.paper.experiments.tables import TABLES
+from smpgnn.pretrained import NAMES
 from smpgnn.training.run_folder import PLACE, RunFolder
 from smpgnn.training.saved import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 2_000_000  # bytes
-WEIGHTS = Path("src/smpgnn/pretrained/zinc.safetensors")
-RECORD = WEIGHTS.with_suffix(".json")
-CARD = Path("docs/models/zinc.md")
+#: The model of each task.
+NAME_OF = {"zinc": "zinc", "molecules": pretrain.NAME}
+
+
+def files(name: str) -> tuple[Path, Path, Path]:
+    """Weights, record and card of a pretrained model, in the repository."""
+    weights = Path("src/smpgnn/pretrained") / f"{name}.safetensors"
+    return weights, weights.with_suffix(".json"), Path("docs/models") / f"{name}.md"
 
 
 def of_run(run: Path) -> tuple[Path, dict[str, Any]]:
@@ -62,8 +71,16 @@ def of_table(path: Path) -> dict[str, Any]:
     return {"run": run, "config": {"task_type": "zinc", **record.config}}
 
 
-def ship(weights: Path, content: dict[str, Any], root: Path) -> None:
-    """Copy the weights, write the record and the card."""
+def of_general(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The weights that docs/pretrain.py left, and the content of their record."""
+    weights = folder / f"{pretrain.NAME}.safetensors"
+    content: dict[str, Any] = json.loads(weights.with_suffix(".json").read_text(encoding="utf-8"))
+    means = {k: v for k, v in content["run"]["validation"].items() if " " not in k}
+    return weights, {**content, "run": {**content["run"], "validation": means}}
+
+
+def ship(weights: Path, content: dict[str, Any], root: Path) -> tuple[Path, Path, Path]:
+    """Copy the weights, write the record and the card; the files."""
     network = load_model(weights).network  # raises if the file cannot be read
     size = weights.stat().st_size
     if size >= MOST:
@@ -76,16 +93,25 @@ def ship(weights: Path, content: dict[str, Any], root: Path) -> None:
         raise InputError(
             f"{weights}: the model has {count:,} parameters, but the record says {said:,}."
         )
-    for path in (WEIGHTS, CARD):
+    made = files(NAME_OF[content["config"]["task_type"]])
+    for path in made:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-    with replacing(root / WEIGHTS) as beside:
+    with replacing(root / made[0]) as beside:
         beside.write_bytes(weights.read_bytes())
-    write_text(root / RECORD, json.dumps(content, indent=1) + "\n")
-    write_text(root / CARD, card(content, size))
+    write_text(root / made[1], json.dumps(content, indent=1) + "\n")
+    write_text(root / made[2], card(content, size))
+    return made
 
 
 def card(content: dict[str, Any], size: int) -> str:
     """The model card, from the record of the run and the size of the weights in bytes."""
+    if content["config"]["task_type"] == "zinc":
+        return zinc_card(content, size)
+    return pretrain.card(content, size, pretrain.NAME, starts())
+
+
+def zinc_card(content: dict[str, Any], size: int) -> str:
+    """The model card of `zinc`."""
     run, config = content["run"], content["config"]
     edges = "with" if config["edge_features"] else "without"
     data = "all of ZINC" if config["full"] else "ZINC-12k with the split of the benchmark"
@@ -99,7 +125,7 @@ def card(content: dict[str, Any], size: int) -> str:
     lines = [
         "# Model card: zinc",
         "",
-        "`docs/ship_zinc.py` writes this card from `src/smpgnn/pretrained/zinc.json`.",
+        "`docs/ship.py` writes this card from `src/smpgnn/pretrained/zinc.json`.",
         "",
         "```",
         "smpgnn predict zinc molecules.csv -o predictions.csv   # needs rdkit: pip install "
@@ -142,19 +168,15 @@ def card(content: dict[str, Any], size: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def shipped_card(root: Path) -> str:
-    """The card of the pretrained model."""
-    content = json.loads((root / RECORD).read_text(encoding="utf-8"))
-    return card(content, (root / WEIGHTS).stat().st_size)
-
-
-def check(root: Path) -> None:
-    """Exit if the card is not that of the pretrained model."""
-    if not (root / WEIGHTS).exists():
-        return
-    expected = shipped_card(root)
-    if (root / CARD).read_text(encoding="utf-8") != expected:
-        raise SystemExit(f"{CARD} does not match {RECORD}: run docs/ship_zinc.py again.")
+def shipped_cards(root: Path) -> dict[Path, str]:
+    """The cards of the pretrained models."""
+    cards = {}
+    for name in NAMES:
+        weights, record, path = files(name)
+        if (root / weights).exists():
+            content = json.loads((root / record).read_text(encoding="utf-8"))
+            cards[path] = card(content, (root / weights).stat().st_size)
+    return cards
 
 
 def main() -> None:
@@ -169,23 +191,29 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.check:
-        check(arguments.root)
+        for path, text in shipped_cards(arguments.root).items():
+            if (arguments.root / path).read_text(encoding="utf-8") != text:
+                raise SystemExit(f"{path} does not match its record: run docs/ship.py again.")
         return
     if arguments.run is None:
-        if not (arguments.root / WEIGHTS).exists():
+        cards = shipped_cards(arguments.root)
+        if not cards:
             parser.error("there is no pretrained model yet: pass a run folder.")
-        write_text(arguments.root / CARD, shipped_card(arguments.root))
-        print(f"Wrote {CARD}.")
+        for path, text in cards.items():
+            write_text(arguments.root / path, text)
+            print(f"Wrote {path}.")
         return
     try:
-        if arguments.record is None:
-            weights, content = of_run(arguments.run)
-        else:
+        if arguments.record is not None:
             weights, content = arguments.run, of_table(arguments.record)
-        ship(weights, content, arguments.root)
+        elif (arguments.run / f"{pretrain.NAME}.json").exists():
+            weights, content = of_general(arguments.run)
+        else:
+            weights, content = of_run(arguments.run)
+        made = ship(weights, content, arguments.root)
     except InputError as error:
         raise SystemExit(str(error)) from error
-    print(f"Wrote {WEIGHTS}, {RECORD} and {CARD}.")
+    print("Wrote {}, {} and {}.".format(*made))
 
 
 if __name__ == "__main__":
