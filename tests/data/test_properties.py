@@ -276,6 +276,11 @@ def test_larger_test_sets_continue_the_benchmark(few: None) -> None:
         low, high = map(int, name.split("-"))
         assert store.num_nodes.tolist() == [n for n in range(low, high + 1) for _ in range(8)]
         assert bool(store.y_node.isfinite().all())
+    test, val = (one["45-49"] for one in (extrapolation.larger, extrapolation.larger_val))
+    assert val.num_nodes.tolist() == [n for n in range(45, 50) for _ in range(2)]
+    drawn = test.select([0, 1])  # other graphs, on the same scale
+    assert not torch.equal(drawn.x[:, 1], val.select([0, 1]).x[:, 1])
+    assert float(val.y[:, 1].max()) < 3 * float(test.y[:, 1].max())
     # Divided by the training maxima, targets of larger graphs exceed 1.
     assert float(extrapolation.larger["45-49"].y[:, 2].max()) > 1.5
 

@@ -98,6 +98,8 @@ def test_one_training_answers_all_properties(
         assert record.by_size.least == (15, 20, 25, 30, 35, 40, 45)
         assert record.by_size.most == (19, 24, 29, 34, 39, 44, 49)
         assert record.by_size.value[0] == record.value
+        assert record.by_size.validation[0] == record.validation
+        assert len(record.by_size.validation) == len(record.by_size.value)
     curves = {r.cell_name: r.by_size.value for r in records if r.by_size is not None}
     average = curves.pop("average")
     assert average == pytest.approx([sum(v) / 6 for v in zip(*curves.values(), strict=True)])

@@ -84,15 +84,21 @@ def _by_size(
     """The same with values on larger graphs; in a reduced run, `samples` of five sizes together."""
     assert isinstance(options, PropertiesOptions)
     number = {} if samples is None else {"graphs_per_size": max(1, samples // 5)}
-    larger = extrapolation_splits(connected=cast(Any, options.connected), **number).larger
-    ranges = [name.split("-") for name in larger]
+    found = extrapolation_splits(connected=cast(Any, options.connected), **number)
+    ranges = [name.split("-") for name in found.larger]
     sizes = prepared.splits.test.num_nodes
     least = (int(sizes.min()), *(int(low) for low, _ in ranges))
     most = (int(sizes.max()), *(int(high) for _, high in ranges))
-    columns = [_by_target(result.saved.network, store, options) for store in larger.values()]
+    test, val = (
+        zip(*(_by_target(result.saved.network, store, options) for store in stores), strict=True)
+        for stores in (found.larger.values(), found.larger_val.values())
+    )
     return [
-        {**one, "by_size": BySize(least, most, (one["value"], *values))}
-        for one, values in zip(targets, zip(*columns, strict=True), strict=True)
+        {
+            **one,
+            "by_size": BySize(least, most, (one["value"], *values), (one["validation"], *others)),
+        }
+        for one, values, others in zip(targets, test, val, strict=True)
     ]
 
 

@@ -47,11 +47,15 @@ class Curves:
 
 @dataclass(frozen=True)
 class BySize:
-    """The value of a cell on test graphs of growing size: of `least` to `most` nodes."""
+    """The value of a cell on test graphs of growing size: of `least` to `most` nodes.
+
+    `validation`: on other graphs of these sizes; older records have none.
+    """
 
     least: tuple[int, ...]
     most: tuple[int, ...]
     value: tuple[float, ...]
+    validation: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
