@@ -43,7 +43,7 @@ def captured_outputs(network: nn.Module, store: GraphStore, batch_rows: int) -> 
             step = EvaluationStep(network, own, batch_size, capture=True)
             batches = torch.split(torch.arange(len(own)), batch_size)
             found += [step.outputs(graphs) for graphs in batches]
-    except (InputError, MemoryError, torch.OutOfMemoryError):
+    except (InputError, MemoryError, RuntimeError):  # shown by the pieces, if they have it, too
         torch.cuda.empty_cache()
         return None
     if isinstance(found[0], Tensor):
