@@ -88,6 +88,11 @@ _PAUSE = 0.1
 _PARENT = "SMPGNN_PARENT"
 
 
+#: Errors of broken process groups. They are never freed: their frames hold the group, and its
+#: destructor would wait, with the GIL, for a thread that may be waiting for the GIL.
+_kept: list[BaseException] = []
+
+
 @contextlib.contextmanager
 def watching(trainer: Any, sentence: str) -> Iterator[None]:
     """End this process with a sentence if another process of the training ends early.
@@ -110,6 +115,7 @@ def watching(trainer: Any, sentence: str) -> Iterator[None]:
 
         if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
             raise
+        _kept.append(error)
         with contextlib.suppress(RuntimeError):
             torch.distributed.destroy_process_group()
         raise InputError(sentence) from error
