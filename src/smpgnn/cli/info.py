@@ -16,6 +16,9 @@ from smpgnn.config.settings import with_values
 from smpgnn.errors import InputError, shown
 from smpgnn.pretrained import NAMES, named, shipped
 
+#: Columns of predictions that are all named.
+_MOST_COLUMNS = 12
+
 
 def add_info(verbs: Any) -> None:
     parser = verbs.add_parser(
@@ -111,7 +114,10 @@ def _model(path: Path, record: dict[str, Any], members: int = 0) -> None:
     print(f"model       {network.model}, {size}{each}")
     print(f"parameters  {count:,}{each}")
     print(f"inputs      {spec.in_channels} node features, {spec.edge_channels} edge features")
-    print(f"predicts    {', '.join(saved.task.columns())}")
+    columns = saved.task.columns()
+    few = columns if len(columns) <= _MOST_COLUMNS else [*columns[:3], "…", columns[-1]]
+    total = "" if few is columns else f" ({len(columns)} columns)"
+    print(f"predicts    {', '.join(few)}{total}")
     if record and saved.task.metric_names:
         splits = split_metrics(record)
         print(metrics_table(saved.task, {part: found for part, found in splits.items() if found}))

@@ -21,7 +21,7 @@ from smpgnn.data.graph_schema import GraphSchema
 from smpgnn.errors import InputError
 from smpgnn.files import replacing
 from smpgnn.models.registry import NetworkSpec
-from smpgnn.pretrained import model_path
+from smpgnn.pretrained import NAMES, model_path
 from smpgnn.training.tasks import Task, task_from_dict
 
 FORMAT = "smpgnn 2"
@@ -105,7 +105,10 @@ def load_model(path: str | Path) -> SavedModel:
                 f"{path.parent}: contains no model.safetensors: name a run with a finished epoch."
             )
     if not path.exists():
-        raise InputError(f"{path}: no such file or folder.")
+        raise InputError(
+            f"{path}: no such file or folder: name a run folder, a model file, or one of "
+            f"{', '.join(NAMES)}."
+        )
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
