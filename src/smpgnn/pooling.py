@@ -225,7 +225,8 @@ class SetToSet(nn.Module):
             each = [nodes.transpose(1, 2), gates, w[:, : self.channels] + v]
             query = memory = read = nodes.new_zeros(nodes.size(0), self.channels)
             given, attention = bias.repeat(nodes.size(0), 1), None
-            for keys, values, matrix in zip(*(for_steps(v, self.steps) for v in each), strict=True):
+            steps = [for_steps(value, self.steps) for value in each]
+            for keys, values, matrix in zip(*steps, strict=True):
                 if attention is not None:
                     given = torch.bmm(attention, values).squeeze(1)
                 query, memory = lstm_step(given, query, memory, matrix)

@@ -37,7 +37,7 @@ OBSERVED = 3
 #: Sizes for which a network is captured at the same time.
 CAPTURES = 4
 #: Rows × width × layers above which launches no longer matter.
-_LARGEST = 2**29
+_LARGEST = 2**27
 _BYTES = 24  # of activations per row, channel and layer, roughly
 _SHARE = 8  # at most this part of the memory of the GPU
 

@@ -40,9 +40,8 @@ def room_for(seen: Sequence[Size]) -> Size:
         largest: int = max(getattr(size, name) for size in seen)
         return unit * (math.ceil(_ROOM * largest) // unit + 1)
 
-    graphs = {size.graphs for size in seen}
     return Size(
-        graphs=most("graphs") if len(graphs) > 1 else max(graphs),
+        graphs=max(size.graphs for size in seen),
         nodes=most("nodes"),
         edges=most("edges"),
         rows=most("rows"),

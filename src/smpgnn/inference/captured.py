@@ -12,11 +12,10 @@ from smpgnn.capture.steps import can_capture
 from smpgnn.data.store import GraphStore
 from smpgnn.errors import InputError
 from smpgnn.inference.pieces import TOGETHER
+from smpgnn.training.evaluation import MANY
 from smpgnn.training.memory import room
 from smpgnn.training.steps import EvaluationStep
 
-#: Capturing a step takes about as long as this many batches.
-MANY = 20
 #: Bytes of index arrays for each pair of nodes, at most.
 _BYTES = 1024
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Capturing a CUDA graph takes about as long as this many batches.
-_MANY = 20
+MANY = 20
 
 
 def evaluate_store(
@@ -62,7 +62,7 @@ def outputs_of(
 ) -> Iterator[tuple[Any, GraphBatch]]:
     """The output of a network for each batch of a store, in order."""
     network, store = network.to(device).eval(), store.to(device)
-    many = batch_rows == 0 and len(store) >= _MANY * batch_size
+    many = batch_rows == 0 and len(store) >= MANY * batch_size
     step = EvaluationStep(network, store, batch_size, capture=many and can_capture(network, device))
     for graphs in BatchLoader(store, batch_size, batch_rows=batch_rows):
         yield step(graphs)

@@ -125,7 +125,7 @@ def _trials(
 
 
 class _Numbering:
-    """A graph with renumbered nodes and edges; values enter and leave in the original numbering.
+    """A graph with renumbered nodes and edges; values are given and returned in the original one.
 
     Args:
         edge_index: in the original numbering.
