@@ -62,3 +62,23 @@ def test_the_cleanup_is_not_interrupted() -> None:
 def test_nothing_is_raised_after_the_command() -> None:
     assert ended(lambda: signal.raise_signal(signal.SIGTERM))
     time.sleep(1.5)
+
+
+class Interrupted:
+    """Is interrupted where Python cannot raise."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def interrupted_command(seconds: float) -> None:
+    with raising():
+        Interrupted()
+        time.sleep(seconds)
+
+
+def test_an_interrupt_that_could_not_be_raised_comes_again_but_not_after_the_command() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_command(5)
+    interrupted_command(0)
+    time.sleep(0.2)

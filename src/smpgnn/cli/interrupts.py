@@ -84,16 +84,21 @@ def _raise(*_: Any) -> NoReturn:
 
 def _terminate(number: int, _: FrameType | None) -> None:
     """Raise `Terminated`, and again a second later if a library has swallowed it."""
-    global _reminder
-    _forget()
-    _reminder = threading.Timer(1.0, os.kill, (os.getpid(), number))
-    _reminder.daemon = True
-    _reminder.start()
+    _send_again(number, 1.0)
     handled = sys.exc_info()[1]
     while handled is not None and not isinstance(handled, Terminated):
         handled = handled.__context__
     if handled is None:  # do not interrupt the cleanup
         raise Terminated
+
+
+def _send_again(number: int, seconds: float) -> None:
+    """Send a signal to this process later, unless the command has ended by then."""
+    global _reminder
+    _forget()
+    _reminder = threading.Timer(seconds, os.kill, (os.getpid(), number))
+    _reminder.daemon = True
+    _reminder.start()
 
 
 def _forget() -> None:
@@ -111,7 +116,7 @@ def _again(usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if issubclass(unraisable.exc_type, Terminated):
             pass  # it is raised again anyway
         elif issubclass(unraisable.exc_type, KeyboardInterrupt):
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+            _send_again(signal.SIGINT, 0.05)
         else:
             usual(unraisable)
 
